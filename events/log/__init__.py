@@ -1,0 +1,1 @@
+"""The log: its protocol, Kafka, and the in-memory one for tests and simulation."""
