@@ -1,0 +1,60 @@
+# Every target does its own set-up: Python 3.11 with pip, git and make are all it takes.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+SEEDS ?= 2000
+PYTEST_ARGS ?=
+COMPILE := $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras \
+	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header --no-config
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test check up down clean bench simulate lock
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' Makefile
+
+install: $(STAMP)  ## create .venv with everything, from hash-locked requirements
+
+$(STAMP): requirements/dev.txt pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "wakeful needs python 3.11 or newer: set PYTHON=")'
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $(STAMP)
+
+demo: install  ## run the triage agent over customer messages, with two kills in the middle
+	$(BIN)/wakeful demo
+
+test: install  ## run all tests on a local stack of their own
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: install  ## lint, types, import contracts, schema gate and the pure tests: under a minute
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m wakeful.schemas.gate
+	$(BIN)/python -m pytest -q -m "not kafka and not postgres and not slow"
+
+up: install  ## start the local stack: Kafka, Postgres and Valkey
+	$(BIN)/wakeful up
+
+down: install  ## stop the local stack, keep its data
+	$(BIN)/wakeful down
+
+bench: install  ## measure durable turns: one JSON line per measure
+	$(BIN)/python -m bench.turns
+
+simulate: install  ## run the simulator: SEEDS=2000 schedules
+	$(BIN)/python -m wakeful.processors.simulation --seeds $(SEEDS)
+
+clean:  ## stop what runs here, then remove .venv, state and caches
+	if [ -x $(BIN)/wakeful ] && [ -d "$${WAKEFUL_HOME:-.wakeful}" ]; then $(BIN)/wakeful reset --yes; fi
+	rm -rf .venv .wakeful build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf src/*.egg-info
+
+lock: install  ## refresh the hash-locked requirement files
+	$(COMPILE) --upgrade -o requirements/dev.txt --all-extras pyproject.toml
+	$(COMPILE) -c requirements/dev.txt -o requirements/service.txt --extra service pyproject.toml
+	$(COMPILE) -c requirements/dev.txt -o requirements/base.txt pyproject.toml

@@ -1,0 +1,1 @@
+"""Composition: settings, command line and the local stack."""

@@ -1,0 +1,1 @@
+"""Facts and what they mean: records, envelope, codec, state and its fold."""

@@ -1,0 +1,1 @@
+"""What turns commands into events and does the work: loop, workflows, workers."""

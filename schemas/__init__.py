@@ -1,0 +1,1 @@
+"""The stored format: one Avro file per record, changed only by adding."""

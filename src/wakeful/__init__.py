@@ -1,0 +1,10 @@
+"""Wakeful: durable agent sessions on Kafka. This module is the front door: what users import."""
+
+from pathlib import Path as _Path
+
+# Git without symlink support leaves a text file where a link to a folder belongs.
+if (_Path(__file__).parent / "events").is_file():
+    raise ImportError(
+        "this checkout of wakeful has text files where links to folders belong: clone it again "
+        "with `git clone -c core.symlinks=true`, or install a wheel"
+    )
