@@ -1,0 +1,114 @@
+"""What may be asked: the commands, as plain frozen dataclasses, one per file in `schemas/`.
+
+A command is a `CommandHeader` and a body. In Avro the two are one record whose first field is `header`.
+External commands (people, services) are deduplicated by `command_id`; results are fenced by their attempt and
+wake-ups by their timer, so a repeat of those is harmless without memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..events.records import Failure, Payload
+
+
+@dataclass(frozen=True, slots=True)
+class CommandHeader:
+    """Who asks for what session, under which id. `expected_seq`: apply only if the session's last seq is this."""
+
+    tenant: str
+    session_id: str
+    command_id: str
+    issued_at_ms: int
+    actor: str
+    on_behalf_of: str | None
+    channel: str
+    expected_seq: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSession:
+    """Opens the session with the workflow of this name."""
+
+    workflow: str
+
+
+@dataclass(frozen=True, slots=True)
+class SendMessage:
+    """Adds a message to the session's queue."""
+
+    message: Payload
+
+
+@dataclass(frozen=True, slots=True)
+class DecideApproval:
+    """Decides one proposal: `decision` is `approve` or `reject`; `digest` is that of the action shown."""
+
+    proposal_id: str
+    digest: bytes
+    decision: str
+    comment: str
+
+
+@dataclass(frozen=True, slots=True)
+class CompleteActivity:
+    """A worker's result for one attempt."""
+
+    activity_id: str
+    attempt: int
+    result: Payload
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class FailActivity:
+    """A worker's failure for one attempt."""
+
+    activity_id: str
+    attempt: int
+    failure: Failure
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class FireTimer:
+    """A wake-up from the owner of the partition: something of this session is due."""
+
+    timer_id: str
+    due_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class CancelSession:
+    """Stops the session for good."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseSession:
+    """Lets a held session go on from where it was held."""
+
+    reason: str
+
+
+CommandBody = (
+    OpenSession
+    | SendMessage
+    | DecideApproval
+    | CompleteActivity
+    | FailActivity
+    | FireTimer
+    | CancelSession
+    | ReleaseSession
+)
+
+INTERNAL = (CompleteActivity, FailActivity, FireTimer)
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One request to one session, as stored."""
+
+    header: CommandHeader
+    body: CommandBody

@@ -1,0 +1,203 @@
+"""What a session is, folded from its events: the head (total) and the state (may fail to fold).
+
+Everything here is a value: frozen, without clocks, and encodable with the codec, since snapshots store it.
+Collections are tuples in the order of the log, so that equal histories give equal bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .records import Payload, Version
+
+STATE_VERSION = 1
+"""Raised when the fold changes what it stores; a snapshot of another version is ignored and refolded."""
+
+DEDUPE_MAX = 1_000
+"""Commands remembered per session; one dropped early raises the floor, so nothing is applied twice."""
+
+DEDUPE_MS = 7 * 24 * 3_600_000
+"""How long a command id is remembered: the retention of the commands topic."""
+
+SETTLED_MAX = 64
+"""Settled activities remembered, so that a result sent again by its worker is a repeat and not news."""
+
+NO_HASH = bytes(32)
+"""`prev_hash` of a session's first event."""
+
+
+class Status:
+    """Where a session stands in the lifecycle; the words are stored, so they never change."""
+
+    OPENED = "Opened"
+    RUNNING = "Running"
+    WAITING = "Waiting"
+    SUSPENDED = "Suspended"
+    RECOVERING = "Recovering"
+    COMPLETED = "Completed"
+    FAILED = "Failed"
+    CANCELLED = "Cancelled"
+
+
+ENDED = frozenset({Status.COMPLETED, Status.FAILED, Status.CANCELLED})
+
+
+@dataclass(frozen=True, slots=True)
+class SeenCommand:
+    """An external command that was disposed of: its id, the hash of its bytes, and when it was issued."""
+
+    command_id: str
+    command_hash: bytes
+    issued_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The envelope fold: position, chain, clock and dedupe. It never fails, whatever the bodies say."""
+
+    seq: int = 0
+    hash: bytes = NO_HASH
+    now_ms: int = 0
+    cause_offset: int = -1
+    versions_seq: int | None = None
+    dedupe: tuple[SeenCommand, ...] = ()
+    dedupe_floor_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedMessage:
+    """A message that waits for its turn."""
+
+    message_id: str
+    actor: str
+    message: Payload
+
+
+@dataclass(frozen=True, slots=True)
+class OpenActivity:
+    """An activity in flight: one obligation, due at `deadline_ms`."""
+
+    activity_id: str
+    step: int
+    name: str
+    attempt: int
+    deadline_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """An activity that has its outcome, and the digest of it."""
+
+    activity_id: str
+    attempt: int
+    digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class OpenApproval:
+    """A proposal that waits for a decision until `expires_at_ms`."""
+
+    proposal_id: str
+    step: int
+    name: str
+    digest: bytes
+    approver: str
+    expires_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """An approval not used yet: the action with this digest may be requested once, in this turn."""
+
+    proposal_id: str
+    digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A proposal that is no longer open, and how it ended."""
+
+    proposal_id: str
+    decision: str
+    actor: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTimer:
+    """A sleep that ends at `due_ms`."""
+
+    timer_id: str
+    step: int
+    due_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedCommand:
+    """A command kept while the session is held, with all that its later decision needs."""
+
+    fingerprint: bytes
+    command: bytes
+    at_ms: int
+    topic: str
+    partition: int
+    offset: int
+    command_hash: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Why the session cannot go on."""
+
+    reason: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The body fold of one session."""
+
+    workflow: str
+    status: str = Status.OPENED
+    turn: int = 0
+    workflow_version: int = 0
+    versions: tuple[Version, ...] = ()
+    data: Payload | None = None
+    queue: tuple[QueuedMessage, ...] = ()
+    message: QueuedMessage | None = None
+    activities: tuple[OpenActivity, ...] = ()
+    settled: tuple[Settled, ...] = ()
+    approvals: tuple[OpenApproval, ...] = ()
+    decided: tuple[Decided, ...] = ()
+    grants: tuple[Grant, ...] = ()
+    timers: tuple[OpenTimer, ...] = ()
+    hold: Hold | None = None
+    parked: tuple[ParkedCommand, ...] = ()
+    steps: int = 0
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing will ever run again."""
+        return self.status in ENDED
+
+    @property
+    def waits(self) -> bool:
+        """Whether something is owed to the session that is not an activity."""
+        return bool(self.approvals or self.timers)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionState:
+    """Both folds together, as a snapshot stores them."""
+
+    head: Head
+    state: State = field(default_factory=lambda: State(workflow=""))
+
+
+def next_due_ms(state: State) -> int | None:
+    """When the log's clock will next owe this session a fact; null while it is held or ended."""
+    if state.hold is not None or state.ended:
+        return None
+    due = [a.deadline_ms for a in state.activities]
+    due += [a.expires_at_ms for a in state.approvals]
+    due += [t.due_ms for t in state.timers]
+    return min(due, default=None)

@@ -1,0 +1,1 @@
+"""Activities: their contracts and declarations, and the worker that runs them."""

@@ -1,0 +1,89 @@
+"""What a user's module declares, gathered: its workflows by name and version, its activities by name."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from .activities.definitions import Activity
+from .workflow.definitions import Workflow
+
+
+class AppError(Exception):
+    """The named app cannot be loaded; says why and what to write."""
+
+
+@dataclass(slots=True)
+class App:
+    """The workflows and activities that a processor and its workers know."""
+
+    name: str = "app"
+    workflows: dict[str, dict[int, Workflow[Any]]] = field(default_factory=dict)
+    activities: dict[str, Activity[Any]] = field(default_factory=dict)
+
+    @property
+    def queues(self) -> list[str]:
+        """The activity queues in use, sorted."""
+        return sorted({a.queue for a in self.activities.values()})
+
+    def newest(self, workflow: str) -> Workflow[Any] | None:
+        """The highest loaded version of a workflow."""
+        versions = self.workflows.get(workflow)
+        return versions[max(versions)] if versions else None
+
+    def version(self, workflow: str, version: int) -> Workflow[Any] | None:
+        """That very version, or null where it is not loaded."""
+        return self.workflows.get(workflow, {}).get(version)
+
+
+def gather(declared: Iterable[object], *, name: str = "app") -> App:
+    """An app of these workflows and activities; two of one name (and version) are refused."""
+    app = App(name)
+    for item in declared:
+        if isinstance(item, Workflow):
+            versions = app.workflows.setdefault(item.name, {})
+            if versions.setdefault(item.version, item) is not item:
+                raise AppError(f"workflow {item.name!r} version {item.version} is declared twice in {name}")
+        elif isinstance(item, Activity) and app.activities.setdefault(item.name, item) is not item:
+            raise AppError(f"activity {item.name!r} is declared twice in {name}")
+    return app
+
+
+def load_app(target: str) -> App:
+    """Loads `package.module` or `path/to/file.py` and gathers what it declares."""
+    app = gather(vars(_import(target)).values(), name=target)
+    if not app.workflows and not app.activities:
+        raise AppError(f"{target} declares no workflow and no activity: decorate one with @workflow(…)")
+    return app
+
+
+def _import(target: str) -> ModuleType:
+    try:
+        if target.endswith(".py"):
+            return _import_file(Path(target))
+        if "" not in sys.path:
+            sys.path.insert(0, "")  # the folder the command runs in, as `python -m` has it
+        return importlib.import_module(target)
+    except ModuleNotFoundError as error:
+        if error.name is not None and not target.startswith(error.name):
+            raise
+        raise AppError(f"no module {target!r}: give a module such as 'desk.workflows' or a file such as 'desk.py'") from error
+
+
+def _import_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise AppError(f"no file {str(path)!r}: give a module such as 'desk.workflows' or a file such as 'desk.py'")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise AppError(f"{str(path)!r} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    sys.path.insert(0, str(path.parent))
+    spec.loader.exec_module(module)
+    return module
