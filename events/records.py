@@ -153,7 +153,9 @@ class SessionCompleted:
     """The session ended with an outcome; `verified_by` names the activity that verified it, if one did."""
 
     turn: int
+    steps: int
     outcome: Payload
+    state: Payload
     verified_by: str | None
     messages_unread: int
 

@@ -1,0 +1,228 @@
+"""What each fact means: the two folds over a session's events.
+
+`fold_head` reads envelopes only and never fails. `evolve` reads bodies; it takes no decisions, and raises
+`Unfoldable` where a history cannot be (then the session is held, not the partition).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from . import records as r
+from . import state as s
+from .state import Head, SeenCommand, State, Status
+from .transitions import targets
+
+
+class Unfoldable(Exception):
+    """This event cannot follow this state under this code; the session is held until code that can is deployed."""
+
+
+def fold_head(head: Head, envelope: r.Envelope, event_hash: bytes) -> Head:
+    """Position, chain, clock and dedupe after one more event. Total: any envelope folds."""
+    cause = envelope.cause
+    dedupe, floor_ms = head.dedupe, head.dedupe_floor_ms
+    if cause.command_hash is not None and cause.issued_at_ms is not None:
+        seen = SeenCommand(cause.command_id, cause.command_hash, cause.issued_at_ms)
+        dedupe, floor_ms = _remember(dedupe, floor_ms, seen, envelope.at_ms)
+    return Head(
+        seq=envelope.seq,
+        hash=event_hash,
+        now_ms=max(head.now_ms, envelope.at_ms),
+        cause_offset=max(head.cause_offset, cause.offset),
+        versions_seq=envelope.versions_seq,
+        dedupe=dedupe,
+        dedupe_floor_ms=floor_ms,
+    )
+
+
+def _remember(
+    dedupe: tuple[SeenCommand, ...], floor_ms: int, seen: SeenCommand, now_ms: int
+) -> tuple[tuple[SeenCommand, ...], int]:
+    """Adds one command; what is dropped, for age or for room, raises the floor above its issue time."""
+    if dedupe and dedupe[-1].command_id == seen.command_id:
+        return dedupe, floor_ms  # the usual repeat: several events of one command
+    if any(known.command_id == seen.command_id for known in dedupe):
+        return dedupe, floor_ms
+    if seen.issued_at_ms < floor_ms:
+        return dedupe, floor_ms  # refused as too old; the floor itself remembers it
+    dedupe = (*dedupe, seen)
+    oldest_ms = now_ms - s.DEDUPE_MS
+    if any(known.issued_at_ms < oldest_ms for known in dedupe):
+        dedupe = tuple(known for known in dedupe if known.issued_at_ms >= oldest_ms)
+        floor_ms = max(floor_ms, oldest_ms)
+    if len(dedupe) > s.DEDUPE_MAX:
+        oldest = min(dedupe, key=lambda known: known.issued_at_ms)
+        floor_ms = max(floor_ms, oldest.issued_at_ms + 1)
+        dedupe = tuple(known for known in dedupe if known.issued_at_ms >= floor_ms)
+    return dedupe, floor_ms
+
+
+def evolve(state: State | None, event: r.Event) -> State:  # noqa: C901, PLR0911, PLR0912 - one flat case per fact
+    """The state after one more fact; `Unfoldable` where the lifecycle has no such arrow."""
+    body = event.body
+    allowed = targets(state.status if state else None, type(body))
+    if not allowed:
+        standing = state.status if state else "no session"
+        raise Unfoldable(f"{type(body).__name__} cannot follow {standing} (seq {event.envelope.seq})")
+    if state is None:
+        return _opened(body)
+    status = allowed[0]
+    match body:
+        case r.ActivityCompleted():
+            return _settled(state, body.activity_id, body.attempt, body.result.digest)
+        case r.ActivityRequested():
+            return _requested(state, body)
+        case r.MessageReceived():
+            queued = s.QueuedMessage(body.message_id, event.envelope.actor, body.message)
+            return replace(state, queue=(*state.queue, queued))
+        case r.TurnStarted():
+            return _turn_started(state, body)
+        case r.ReplySent():
+            return replace(state, steps=body.step)
+        case r.TurnCompleted():
+            return _turn_ended(state, Status.SUSPENDED, body.state)
+        case r.SessionCompleted():
+            return _turn_ended(state, Status.COMPLETED, body.state)
+        case r.SessionFailed():
+            return _turn_ended(state, Status.FAILED, state.data)
+        case r.SessionWaiting():
+            return replace(state, status=status)
+        case r.ApprovalRequested():
+            proposal = s.OpenApproval(
+                body.proposal_id, body.step, body.name, body.digest, body.approver, body.expires_at_ms
+            )
+            return replace(state, approvals=(*state.approvals, proposal), steps=body.step)
+        case r.ApprovalGranted():
+            granted = replace(state, grants=(*state.grants, s.Grant(body.proposal_id, body.digest)))
+            return _decided(granted, status, body.proposal_id, "approved", event.envelope.actor)
+        case r.ApprovalRejected():
+            return _decided(state, status, body.proposal_id, "rejected", event.envelope.actor)
+        case r.ApprovalExpired():
+            return _decided(state, status, body.proposal_id, "expired", "")
+        case r.ApprovalWithdrawn():
+            return _decided(state, status, body.proposal_id, "withdrawn", "")
+        case r.TimerSet():
+            timer = s.OpenTimer(body.timer_id, body.step, body.due_ms)
+            return replace(state, timers=(*state.timers, timer), steps=body.step)
+        case r.TimerFired() | r.TimerCancelled():
+            left = tuple(t for t in state.timers if t.timer_id != body.timer_id)
+            return replace(state, status=status, timers=left)
+        case r.ActivityFailed():
+            return _settled(state, body.activity_id, body.attempt, failure_digest(body.failure))
+        case r.ActivityCancelled():
+            return _settled(state, body.activity_id, body.attempt, b"")
+        case r.CancellationRequested() | r.CommandRefused() | r.LateResultRecorded():
+            return state
+        case r.SessionCancelled():
+            return _turn_ended(state, Status.CANCELLED, state.data)
+        case r.NondeterminismFound():
+            told = f"at turn {body.turn}, step {body.step}: history holds {body.expected}, the code gave {body.actual}"
+            return replace(state, status=status, hold=s.Hold("nondeterminism", told))
+        case r.SessionHeld():
+            return replace(state, status=status, hold=s.Hold(body.reason, body.detail))
+        case r.CommandParked():
+            return replace(state, parked=(*state.parked, _parked(body, event.envelope)))
+        case r.SessionReleased():
+            return replace(state, status=_released(state), hold=None, parked=())
+        case r.SessionOpened():
+            raise Unfoldable(f"the session is open already (seq {event.envelope.seq})")
+
+
+def _opened(body: r.EventBody) -> State:
+    if not isinstance(body, r.SessionOpened):
+        raise Unfoldable(f"{type(body).__name__} cannot be a session's first event")
+    return State(workflow=body.workflow)
+
+
+def _turn_started(state: State, body: r.TurnStarted) -> State:
+    message, queue = None, state.queue
+    if body.message_id is not None:
+        if not queue or queue[0].message_id != body.message_id:
+            raise Unfoldable(f"turn {body.turn} takes message {body.message_id!r}, which is not first in the queue")
+        message, queue = queue[0], queue[1:]
+    return replace(
+        state,
+        status=Status.RUNNING,
+        turn=body.turn,
+        steps=0,
+        workflow_version=body.workflow_version,
+        versions=body.versions,
+        message=message,
+        queue=queue,
+    )
+
+
+def _turn_ended(state: State, status: str, data: r.Payload | None) -> State:
+    return replace(
+        state,
+        status=status,
+        data=data,
+        message=None,
+        activities=(),
+        approvals=(),
+        timers=(),
+        grants=(),
+        hold=None,
+        parked=(),
+    )
+
+
+def _requested(state: State, body: r.ActivityRequested) -> State:
+    if body.proposal_id is not None and all(g.proposal_id != body.proposal_id for g in state.grants):
+        raise Unfoldable(f"activity {body.activity_id} uses approval {body.proposal_id}, which is not granted")
+    running = s.OpenActivity(body.activity_id, body.step, body.name, body.attempt, body.deadline_ms)
+    return replace(
+        state,
+        activities=(*state.activities, running),
+        grants=tuple(g for g in state.grants if g.proposal_id != body.proposal_id),
+        steps=body.step,
+    )
+
+
+def _settled(state: State, activity_id: str, attempt: int, digest: bytes) -> State:
+    if all(a.activity_id != activity_id for a in state.activities):
+        raise Unfoldable(f"activity {activity_id} has an outcome but is not open")
+    settled = (*state.settled, s.Settled(activity_id, attempt, digest))
+    return replace(
+        state,
+        activities=tuple(a for a in state.activities if a.activity_id != activity_id),
+        settled=settled[-s.SETTLED_MAX :],
+    )
+
+
+def _decided(state: State, status: str, proposal_id: str, decision: str, actor: str) -> State:
+    if all(a.proposal_id != proposal_id for a in state.approvals):
+        raise Unfoldable(f"proposal {proposal_id} is {decision} but is not open")
+    decided = (*state.decided, s.Decided(proposal_id, decision, actor))
+    return replace(
+        state,
+        status=status,
+        approvals=tuple(a for a in state.approvals if a.proposal_id != proposal_id),
+        decided=decided[-s.SETTLED_MAX :],
+    )
+
+
+def _parked(body: r.CommandParked, envelope: r.Envelope) -> s.ParkedCommand:
+    cause = envelope.cause
+    return s.ParkedCommand(
+        fingerprint=body.fingerprint,
+        command=body.command,
+        at_ms=envelope.at_ms,
+        topic=cause.topic,
+        partition=cause.partition,
+        offset=cause.offset,
+        command_hash=cause.command_hash,
+    )
+
+
+def _released(state: State) -> str:
+    """Back to where it stood: a turn that is not over goes on."""
+    if state.message is not None:
+        return Status.RUNNING
+    return Status.SUSPENDED if state.turn else Status.OPENED
+
+
+def failure_digest(failure: r.Failure) -> bytes:
+    """What tells a repeated failure from another one; not a secret, never stored as evidence."""
+    return "\0".join((failure.kind, failure.type, failure.message)).encode(errors="surrogatepass")[:64]
