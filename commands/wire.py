@@ -1,0 +1,69 @@
+"""Commands to bytes and back, and the hash by which a repeat is told from another command under the same id."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import cast, get_args
+
+from ..events.avro import Codec, Encoded
+from ..events.errors import Undecodable
+from ..events.headers import Headers, fingerprint_in
+from ..events.limits import COMMAND_MAX
+from .models import Command, CommandBody
+
+COMMANDS = Codec(get_args(CommandBody), wrapper=Command, canonical=True, value_max=COMMAND_MAX)
+
+HASH_DOMAIN = b"wakeful/command/1"
+
+TEXTS_BEFORE_ISSUED_AT = 3
+"""`tenant`, `session_id`, `command_id`: a command's schema starts with these and `issued_at_ms`, for ever."""
+
+
+def encode_command(command: Command) -> Encoded:
+    """A command as bytes; raises TypeError or ValueError naming the field that does not fit."""
+    return COMMANDS.encode(command)
+
+
+def decode_command(value: bytes | None, headers: Headers) -> Command:
+    """The command in a record; `Undecodable` says why there is none."""
+    return cast("Command", COMMANDS.decode(value, fingerprint_in(headers)))
+
+
+def read_command(value: bytes | None, headers: Headers) -> tuple[Command, Encoded]:
+    """The command, and its bytes as stored, for `command_hash` and for parking it."""
+    stored = COMMANDS.open(value, fingerprint_in(headers))
+    return cast("Command", COMMANDS.decode_body(stored.body, stored.fingerprint)), stored
+
+
+def command_hash(encoded: Encoded) -> bytes:
+    """SHA-256 over the kind and the body, without `issued_at_ms`.
+
+    A caller that asks again under the same id says the same thing at another time, maybe through another gateway,
+    which stamps its own. Everything else is covered: actor, channel, `expected_seq` and all of the content.
+    """
+    start, end = _issued_at(encoded.body)
+    hasher = sha256(HASH_DOMAIN + encoded.record_name.encode() + b"\0")
+    hasher.update(encoded.body[:start])
+    hasher.update(encoded.body[end:])
+    return hasher.digest()
+
+
+def _issued_at(body: bytes) -> tuple[int, int]:
+    """Where the number lies, after the texts before it."""
+    at = 0
+    for _ in range(TEXTS_BEFORE_ISSUED_AT):
+        size, at = _number(body, at)
+        at += size
+    return at, _number(body, at)[1]
+
+
+def _number(body: bytes, at: int) -> tuple[int, int]:
+    """Avro's zig-zag number at a position, and the position after it."""
+    result = shift = 0
+    for end in range(at, min(at + 10, len(body))):
+        byte = body[end]
+        result |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (result >> 1) ^ -(result & 1), end + 1
+        shift += 7
+    raise Undecodable("truncated", f"a number goes on after the end, at {at}")

@@ -1,0 +1,75 @@
+"""Keys and where they lie: every record of a session has one key, and so one partition.
+
+Default partitioners disagree between clients, so ours is fixed: the Java client's murmur2. The key is
+`<tenant>/<session_id>`, both from an alphabet without `/`, `#` and `@`, so that no key can be read two ways.
+"""
+
+from __future__ import annotations
+
+import re
+from struct import unpack_from
+
+from .errors import InvalidKey
+
+ID_LENGTH_MAX = 128
+
+ID = re.compile(r"[A-Za-z0-9._:-]{1,128}", re.ASCII)
+"""What a tenant or a session id may be. Upper and lower case differ."""
+
+MASK = 0xFFFFFFFF
+M = 0x5BD1E995
+SEED = 0x9747B28C
+
+
+def check_id(what: str, value: str) -> str:
+    """The value where it can be a tenant or session id; `InvalidKey` says what is allowed."""
+    if ID.fullmatch(value) is None:
+        shown = ascii(value) if len(value) <= ID_LENGTH_MAX else f"{len(value)} characters"
+        raise InvalidKey(
+            f"{what} {shown} is not allowed: use 1 to {ID_LENGTH_MAX} of A-Z a-z 0-9 . _ : -"
+        )
+    return value
+
+
+def session_key(tenant: str, session_id: str) -> bytes:
+    """The key of everything that belongs to a session."""
+    return f"{check_id('tenant', tenant)}/{check_id('session id', session_id)}".encode("ascii")
+
+
+def split_key(key: bytes | None) -> tuple[str, str]:
+    """Tenant and session id of a key; `InvalidKey` where it is not one."""
+    try:
+        tenant, session_id = (key or b"").decode("ascii").split("/")
+    except ValueError as error:
+        raise InvalidKey(f"key {(key or b'')[:64]!r} is not <tenant>/<session_id>") from error
+    return check_id("tenant", tenant), check_id("session id", session_id)
+
+
+def task_key(idempotency_key: str, attempt: int) -> bytes:
+    """The key of one attempt of an activity."""
+    return f"{idempotency_key}#{attempt}".encode("ascii")
+
+
+def mark_key(partition: int) -> bytes:
+    """The key of a partition's mark among the snapshots; no session's key starts so."""
+    return f"@{partition}".encode("ascii")
+
+
+def partition_of(key: bytes, partitions: int) -> int:
+    """The partition of a key, as the Java client and `murmur2_random` place it."""
+    return (murmur2(key) & 0x7FFFFFFF) % partitions
+
+
+def murmur2(data: bytes) -> int:
+    """Kafka's 32-bit murmur2, unsigned (Java's is the same number, signed)."""
+    length = len(data)
+    words = length >> 2
+    h = SEED ^ length
+    for word in unpack_from(f"<{words}I", data):
+        k = word * M & MASK
+        h = (h * M & MASK) ^ ((k ^ k >> 24) * M & MASK)
+    tail = data[words << 2 :]
+    if tail:
+        h = (h ^ int.from_bytes(tail, "little")) * M & MASK
+    h = (h ^ h >> 13) * M & MASK
+    return h ^ h >> 15

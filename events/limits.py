@@ -1,0 +1,26 @@
+"""How large one record may be, in bytes: payloads, values, and what the topics allow around them."""
+
+from __future__ import annotations
+
+KIB = 1024
+
+PAYLOAD_MAX = 256 * KIB
+"""User data in one record; more is stored elsewhere and referenced."""
+
+COMMAND_MAX = 512 * KIB
+"""A payload, a failure's texts, and what is around them."""
+
+TASK_MAX = 512 * KIB
+OUTCOME_MAX = 512 * KIB
+
+EVENT_MAX = 1024 * KIB
+"""Above a command's limit, since `CommandParked` holds a whole command."""
+
+SNAPSHOT_MAX = 8 * 1024 * KIB
+"""A state holds its queued messages and parked commands."""
+
+OVERHEAD_MAX = 16 * KIB
+"""Key, headers and batch framing, which brokers count too."""
+
+TEXT_MAX = 16 * KIB
+"""Characters of a free text such as an error's message."""

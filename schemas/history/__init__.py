@@ -1,0 +1,1 @@
+"""Older versions of records, byte for byte as they were released."""
