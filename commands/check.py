@@ -1,0 +1,157 @@
+"""Whether a command may be applied: the resume checks, in their fixed order.
+
+Identity and scope come first, then ordering (is it a repeat, is it too old), then freshness (does it name what is
+current), then authority. The first that fails is the refusal. Pure: the same session and command, the same answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..events.limits import PAYLOAD_MAX
+from ..events.state import DEDUPE_MS, Head, SessionState, State
+from . import models as m
+from .next_valid import why_ended
+
+CLOCK_SKEW_MS = 10 * 60_000
+"""How far ahead of the log a caller's clock may be: a command from the future would outlive its dedupe window."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the shell looks up once per transaction and the core may use."""
+
+    digest_key: bytes
+    control_offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The check that failed, the reason in one word, and a sentence with the next step.
+
+    Refused at `identity` or `scope`: no event, so that strangers cannot grow a history.
+    """
+
+    check: str
+    reason: str
+    detail: str
+
+
+def is_repeat(head: Head, command: m.Command, command_hash: bytes) -> bool:
+    """Whether this very command (same id, same bytes) was disposed of before."""
+    return any(s.command_id == command.header.command_id and s.command_hash == command_hash for s in head.dedupe)
+
+
+def check(session: SessionState, command: m.Command, command_hash: bytes, now_ms: int) -> Refusal | None:
+    """The first check that an external command to an existing session fails; none if it may be applied."""
+    return (
+        _reused(session.head, command, command_hash)
+        or _age(session.head, command.header.issued_at_ms, now_ms)
+        or _ended(session.state, command)
+        or _expected_seq(session.head, command)
+        or _freshness(session.state, command)
+    )
+
+
+def check_kept(session: SessionState, command: m.Command, command_hash: bytes) -> Refusal | None:
+    """The same for a command kept while its session was held: its age was fine when it was kept."""
+    return (
+        _reused(session.head, command, command_hash)
+        or _ended(session.state, command)
+        or _expected_seq(session.head, command)
+        or _freshness(session.state, command)
+    )
+
+
+def check_unknown(command: m.Command, workflows: frozenset[str]) -> Refusal | None:
+    """The check for a session that does not exist: it can only be opened, with a workflow that is loaded."""
+    header, body = command.header, command.body
+    if not isinstance(body, m.OpenSession):
+        return Refusal(
+            "scope",
+            "unknown_session",
+            f"there is no session {header.session_id!r} of tenant {header.tenant!r}: open it first",
+        )
+    if body.workflow not in workflows:
+        loaded = ", ".join(sorted(workflows)) or "none"
+        return Refusal("scope", "unknown_workflow", f"no workflow {body.workflow!r} is loaded here (loaded: {loaded})")
+    return None
+
+
+def _reused(head: Head, command: m.Command, command_hash: bytes) -> Refusal | None:
+    command_id = command.header.command_id
+    for seen in head.dedupe:
+        if seen.command_id == command_id and seen.command_hash != command_hash:
+            told = f"command id {command_id!r} was used for another command: give each command its own id"
+            return Refusal("ordering", "command_id_reused", told)
+    return None
+
+
+def _age(head: Head, issued_at_ms: int, now_ms: int) -> Refusal | None:
+    floor_ms = max(head.dedupe_floor_ms, now_ms - DEDUPE_MS)
+    if issued_at_ms < floor_ms:
+        told = (
+            f"issued at {issued_at_ms}, before {floor_ms}: whether it was applied is no longer known; "
+            "look at the session and issue it anew"
+        )
+        return Refusal("ordering", "too_old", told)
+    if issued_at_ms > now_ms + CLOCK_SKEW_MS:
+        told = f"issued at {issued_at_ms}, but the log's time is {now_ms}: set the sender's clock"
+        return Refusal("ordering", "issued_in_future", told)
+    return None
+
+
+def _ended(state: State, command: m.Command) -> Refusal | None:
+    if isinstance(command.body, m.OpenSession):
+        return Refusal("ordering", "already_open", f"the session exists already (workflow {state.workflow!r})")
+    return Refusal("freshness", "session_ended", why_ended(state)) if state.ended else None
+
+
+def _expected_seq(head: Head, command: m.Command) -> Refusal | None:
+    expected = command.header.expected_seq
+    if expected is None or expected == head.seq:
+        return None
+    return Refusal(
+        "freshness", "stale_state", f"expected state version {expected}, the session is at {head.seq}: look again"
+    )
+
+
+def _freshness(state: State, command: m.Command) -> Refusal | None:
+    match command.body:
+        case m.SendMessage(message=payload):
+            if payload.inline is not None and len(payload.inline) > PAYLOAD_MAX:
+                told = f"a message of {len(payload.inline)} bytes is over the limit of {PAYLOAD_MAX}: send a reference"
+                return Refusal("freshness", "payload_too_large", told)
+        case m.DecideApproval() as decision:
+            return _decision(state, decision)
+        case m.ReleaseSession():
+            if state.hold is None:
+                return Refusal("freshness", "not_held", "the session is not held: there is nothing to release")
+        case _:
+            pass
+    return None
+
+
+def _decision(state: State, decision: m.DecideApproval) -> Refusal | None:
+    if decision.decision not in ("approve", "reject"):
+        return Refusal(
+            "freshness", "unknown_decision", f"decision {decision.decision!r} is neither 'approve' nor 'reject'"
+        )
+    for proposal in state.approvals:
+        if proposal.proposal_id == decision.proposal_id:
+            if proposal.digest == decision.digest:
+                return None
+            return Refusal(
+                "freshness",
+                "wrong_digest",
+                f"the decision is about digest {decision.digest.hex()}, but {decision.proposal_id} proposes "
+                f"{proposal.digest.hex()}: show the current action and decide on it",
+            )
+    for past in reversed(state.decided):
+        if past.proposal_id == decision.proposal_id:
+            by = f" by {past.actor}" if past.actor else ""
+            return Refusal("ordering", "already_decided", f"{decision.proposal_id} was {past.decision}{by}")
+    open_ids = ", ".join(a.proposal_id for a in state.approvals) or "none"
+    return Refusal(
+        "freshness", "unknown_proposal", f"no proposal {decision.proposal_id!r} is open here (open: {open_ids})"
+    )

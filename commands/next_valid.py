@@ -1,0 +1,61 @@
+"""Which commands a session would take now, and why not the others: for consoles, refusals and park events."""
+
+from __future__ import annotations
+
+from ..events.records import NextValid, Obligation
+from ..events.state import State, Status
+
+
+def next_valid(state: State) -> tuple[NextValid, ...]:
+    """One entry per external command, in a fixed order."""
+    return (
+        NextValid("SendMessage", *_send(state)),
+        NextValid("DecideApproval", *_decide_approval(state)),
+        NextValid("CancelSession", *_cancel(state)),
+        NextValid("ReleaseSession", *_release(state)),
+    )
+
+
+def obligations(state: State) -> tuple[Obligation, ...]:
+    """What the session owes or awaits, each with its expiry rule, in the order it came up."""
+    owed = [
+        *((a.step, Obligation("activity", a.activity_id, a.name, a.deadline_ms, "fails")) for a in state.activities),
+        *(
+            (a.step, Obligation("approval", a.proposal_id, a.name, a.expires_at_ms, "expires"))
+            for a in state.approvals
+        ),
+        *((t.step, Obligation("timer", t.timer_id, "sleep", t.due_ms, "fires")) for t in state.timers),
+    ]
+    return tuple(obligation for _, obligation in sorted(owed, key=lambda pair: pair[0]))
+
+
+def why_ended(state: State) -> str:
+    """The sentence for a session to which nothing can happen any more."""
+    return f"the session is {state.status.lower()}: open a new one"
+
+
+def _send(state: State) -> tuple[bool, str]:
+    if state.ended:
+        return False, why_ended(state)
+    if state.hold is not None:
+        return True, "kept until an operator releases the session, then decided in order"
+    idle = state.status in (Status.OPENED, Status.SUSPENDED)
+    return True, "starts a turn at once" if idle else "queues behind the running turn"
+
+
+def _cancel(state: State) -> tuple[bool, str]:
+    return (False, why_ended(state)) if state.ended else (True, "ends the session for good")
+
+
+def _decide_approval(state: State) -> tuple[bool, str]:
+    if state.ended:
+        return False, why_ended(state)
+    if not state.approvals:
+        return False, "no approval is open"
+    return True, ", ".join(f"{a.proposal_id} ({a.name}) by {a.approver}" for a in state.approvals)
+
+
+def _release(state: State) -> tuple[bool, str]:
+    if state.hold is None:
+        return False, "the session is not held"
+    return True, f"held: {state.hold.reason}"

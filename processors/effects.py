@@ -1,0 +1,114 @@
+"""What an event sends out besides itself: a task for workers, an outcome for the world. Pure."""
+
+from __future__ import annotations
+
+from ..commands.check import Refusal
+from ..commands.models import Command
+from ..events import records as r
+
+
+def task_of(event: r.Event) -> r.ActivityTask | None:
+    """The task of a requested activity."""
+    body, envelope = event.body, event.envelope
+    if not isinstance(body, r.ActivityRequested):
+        return None
+    return r.ActivityTask(
+        tenant=envelope.tenant,
+        session_id=envelope.session_id,
+        activity_id=body.activity_id,
+        attempt=body.attempt,
+        name=body.name,
+        queue=body.queue,
+        contract=body.contract,
+        arguments=body.arguments,
+        idempotency_key=body.idempotency_key,
+        start_to_close_ms=body.start_to_close_ms,
+        deadline_ms=body.deadline_ms,
+        event_seq=envelope.seq,
+        actor=envelope.actor,
+        on_behalf_of=envelope.on_behalf_of,
+    )
+
+
+def outcome_of(event: r.Event) -> r.Outcome | None:
+    """What the world outside should know of this event, if anything."""
+    match event.body:
+        case r.ReplySent() as body:
+            return _outcome(event, "reply", turn=body.turn, message=body.message)
+        case r.ApprovalRequested() as body:
+            return r.Outcome(
+                *_place(event),
+                kind="approval_wanted",
+                turn=body.turn,
+                message=body.arguments,
+                command_id=None,
+                reason=body.approver,
+                detail=body.name,
+                proposal_id=body.proposal_id,
+                digest=body.digest,
+                expires_at_ms=body.expires_at_ms,
+            )
+        case r.CommandRefused() as body:
+            return _outcome(event, "refused", reason=body.reason, detail=body.detail, command=True)
+        case r.SessionHeld() as body:
+            return _outcome(event, "held", reason=body.reason, detail=body.detail)
+        case r.NondeterminismFound() as body:
+            told = f"step {body.step}: history holds {body.expected}, the code gave {body.actual}"
+            return _outcome(event, "held", turn=body.turn, reason="nondeterminism", detail=told)
+        case r.SessionCompleted() as body:
+            return _outcome(event, "completed", turn=body.turn, message=body.outcome)
+        case r.SessionFailed() as body:
+            failure = body.failure
+            return _outcome(event, "failed", turn=body.turn, reason=failure.kind, detail=failure.message)
+        case r.SessionCancelled():
+            return _outcome(event, "cancelled")
+        case _:
+            return None
+
+
+def refused_outcome(command: Command, refusal: Refusal, at_ms: int) -> r.Outcome:
+    """The outcome of a refusal that left no event."""
+    return r.Outcome(
+        tenant=command.header.tenant,
+        session_id=command.header.session_id,
+        seq=None,
+        at_ms=at_ms,
+        kind="refused",
+        turn=None,
+        message=None,
+        command_id=command.header.command_id,
+        reason=refusal.reason,
+        detail=refusal.detail,
+        proposal_id=None,
+        digest=None,
+        expires_at_ms=None,
+    )
+
+
+def _place(event: r.Event) -> tuple[str, str, int, int]:
+    envelope = event.envelope
+    return envelope.tenant, envelope.session_id, envelope.seq, envelope.at_ms
+
+
+def _outcome(  # noqa: PLR0913 - the fields of a record
+    event: r.Event,
+    kind: str,
+    *,
+    turn: int | None = None,
+    message: r.Payload | None = None,
+    reason: str | None = None,
+    detail: str | None = None,
+    command: bool = False,
+) -> r.Outcome:
+    return r.Outcome(
+        *_place(event),
+        kind=kind,
+        turn=turn,
+        message=message,
+        command_id=event.envelope.cause.command_id if command else None,
+        reason=reason,
+        detail=detail,
+        proposal_id=None,
+        digest=None,
+        expires_at_ms=None,
+    )

@@ -1,0 +1,325 @@
+"""One session in memory, and what happens to it when a command comes: check, decide, evolve, advance.
+
+Everything is done on a copy (`Session.copy`); the loop replaces the live one after the commit. The only I/O-like
+thing here is encoding, since an event's hash is over its bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..commands import models as m
+from ..commands.check import Facts, Refusal, check_unknown
+from ..commands.decide import decide, decide_parked, due
+from ..commands.next_valid import next_valid, obligations
+from ..commands.wire import COMMANDS
+from ..events import records as r
+from ..events.codec import EVENTS, Encoded
+from ..events.evolve import Unfoldable, evolve, fold_head
+from ..events.hashing import event_hash
+from ..events.state import Head, Hold, ParkedCommand, SessionState, State, next_due_ms
+from .app import App
+from .workflow.advance import Position, advance, waiting
+from .workflow.driver import Stretch
+
+FACTS_PER_COMMAND_MAX = 5_000
+"""Facts that one command may lead to; more is a loop in a workflow (or ours) and holds the session."""
+
+ENGINE = "engine"
+"""The actor of facts that nobody asked for: expiries, parks, holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A command as read from the log. `command_hash` is null for internal ones, which need no memory."""
+
+    command: m.Command
+    encoded: Encoded
+    command_hash: bytes | None
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stamped:
+    """An event with its bytes, ready to be appended."""
+
+    event: r.Event
+    encoded: Encoded
+
+
+@dataclass(slots=True)
+class Session:
+    """Both folds, the open turn's journal, and the coroutine while there is one."""
+
+    tenant: str
+    session_id: str
+    head: Head = field(default_factory=Head)
+    state: State | None = None
+    journal: list[r.Event] = field(default_factory=list)
+    stretch: Stretch | None = None
+    broken: str | None = None
+    """Why the body fold failed; the head goes on, and every command is parked."""
+    announced: bool = False
+    """Whether the history already says so."""
+
+    def copy(self) -> Session:
+        """A scratch copy; the coroutine moves along, since it cannot be copied."""
+        return Session(
+            self.tenant,
+            self.session_id,
+            self.head,
+            self.state,
+            list(self.journal),
+            self.stretch,
+            self.broken,
+            self.announced,
+        )
+
+    def apply(self, event: r.Event, hashed: bytes) -> None:
+        """Folds one event of the log in; never raises, a body that does not fold breaks the session only."""
+        self.head = fold_head(self.head, event.envelope, hashed)
+        if self.broken is not None and not isinstance(event.body, r.SessionCancelled):
+            self.announced = self.announced or isinstance(event.body, r.SessionHeld)
+            return
+        try:
+            self.fold(event)
+        except Unfoldable as error:
+            self.broken = str(error)
+
+    def fold(self, event: r.Event) -> None:
+        """The body fold and the journal."""
+        if isinstance(event.body, r.SessionCancelled) and self.broken is not None:
+            self.state = State(workflow="", status="Cancelled")
+            self.broken = None
+            return
+        self.state = evolve(self.state, event)
+        if isinstance(event.body, r.TurnStarted):
+            self.journal = [event]
+        elif isinstance(event.body, TURN_ENDS):
+            self.journal = []
+        elif self.journal:
+            self.journal.append(event)
+
+    def next_due_ms(self) -> int | None:
+        """When a wake-up is owed; see `events.state.next_due_ms`."""
+        return next_due_ms(self.state) if self.state is not None and self.broken is None else None
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether no turn is open, so that the folds alone are the whole session."""
+        return self.state is not None and self.broken is None and not self.journal
+
+    def drop(self) -> None:
+        """Lets the coroutine go."""
+        if self.stretch is not None:
+            self.stretch.drop()
+            self.stretch = None
+
+
+TURN_ENDS = (r.TurnCompleted, r.SessionCompleted, r.SessionFailed, r.SessionCancelled)
+
+
+@dataclass(slots=True)
+class _Run:
+    """One command on its way through a session."""
+
+    received: Received
+    now_ms: int
+    out: list[Stamped] = field(default_factory=list)
+
+
+class CommandHandler:
+    """Applies commands to sessions. `encode` and `hash_event` are the codec's, named here so that tests can watch."""
+
+    def __init__(self, app: App, facts: Facts, *, always_replay: bool = False) -> None:
+        self._app = app
+        self._facts = facts
+        self._always_replay = always_replay
+
+    def handle(self, session: Session, received: Received) -> tuple[list[Stamped], Refusal | None]:
+        """The events that follow, applied to `session`; a refusal where nothing may be recorded."""
+        run = _Run(received, max(session.head.now_ms, received.timestamp_ms))
+        if received.offset <= session.head.cause_offset:
+            return [], None  # disposed of before: somebody moved the group's offsets back
+        before = session.copy()
+        try:
+            refusal = self._handle(session, run)
+        except Exception as error:  # noqa: BLE001 - one broken session must never stop a partition
+            run.out.clear()
+            self._restore(session, before)
+            self._hold_broken(session, run, f"{type(error).__name__}: {error}")
+            refusal = None
+        return run.out, refusal
+
+    def _handle(self, session: Session, run: _Run) -> Refusal | None:
+        command, hashed = run.received.command, run.received.command_hash
+        if session.broken is not None:
+            self._handle_broken(session, run)
+            return None
+        if session.state is None:
+            refusal = check_unknown(command, frozenset(self._app.workflows))
+            if refusal is None and isinstance(command.body, m.OpenSession):
+                self._record(session, run, r.SessionOpened(command.body.workflow), command.header.actor)
+            return refusal
+        self._fire_due(session, run, run.now_ms)
+        folded = SessionState(session.head, session.state)
+        encoded = (run.received.encoded.fingerprint, run.received.encoded.body)
+        decided = decide(folded, command, hashed or b"", encoded, run.now_ms)
+        if isinstance(decided, Refusal):
+            return decided
+        parked = session.state.parked if isinstance(command.body, m.ReleaseSession) else ()
+        for body in decided:
+            self._record(session, run, body, command.header.actor)
+        if decided and isinstance(decided[0], r.SessionReleased):
+            self._decide_parked(session, run, parked)
+            self._fire_due(session, run, run.now_ms)
+        self._park_if_waiting(session, run)
+        return None
+
+    def _fire_due(self, session: Session, run: _Run, now_ms: int) -> None:
+        while (due_ms := session.next_due_ms()) is not None and due_ms <= now_ms and session.state is not None:
+            body = due(session.state, now_ms)
+            if body is None:
+                return
+            self._record(session, run, body, ENGINE)
+
+    def _decide_parked(self, session: Session, run: _Run, parked: tuple[ParkedCommand, ...]) -> None:
+        """Decides what was kept, in order, each at its own place in time and with itself as the cause."""
+        release = run.received
+        for kept in parked:
+            command: m.Command = COMMANDS.decode_body(kept.command, kept.fingerprint)
+            encoded = Encoded(kept.fingerprint, kept.command, b"", "")
+            run.received = Received(
+                command, encoded, kept.command_hash, kept.topic, kept.partition, kept.offset, kept.at_ms
+            )
+            self._fire_due(session, run, kept.at_ms)
+            if session.state is None:
+                continue
+            if session.state.hold is not None:
+                decided: list[r.EventBody] | Refusal = [
+                    r.CommandParked(type(command.body).__name__, kept.fingerprint, kept.command)
+                ]
+            else:
+                decided = decide_parked(SessionState(session.head, session.state), command, kept.command_hash)
+            if isinstance(decided, Refusal):
+                decided = [r.CommandRefused(type(command.body).__name__, decided.check, decided.reason, decided.detail)]
+            for body in decided:
+                self._record(session, run, body, command.header.actor)
+        run.received = release
+
+    def _record(self, session: Session, run: _Run, body: r.EventBody, actor: str) -> None:
+        """Appends one fact, folds it, and then all that the workflow makes of it, before anything else."""
+        work: list[tuple[r.EventBody, str]] = [(body, actor)]
+        while work:
+            body, actor = work.pop()
+            if len(run.out) >= FACTS_PER_COMMAND_MAX:
+                raise RuntimeError(f"one command led to {FACTS_PER_COMMAND_MAX} facts: the workflow loops")
+            event = self._stamp(session, run, body, actor)
+            following = self._advance(session, event)
+            author = f"workflow:{session.state.workflow}" if session.state else ENGINE
+            work.extend((body, author) for body in reversed(following))
+
+    def _stamp(self, session: Session, run: _Run, body: r.EventBody, actor: str) -> r.Event:
+        received, head = run.received, session.head
+        header = received.command.header
+        seq = head.seq + 1
+        external = received.command_hash is not None
+        envelope = r.Envelope(
+            tenant=session.tenant,
+            session_id=session.session_id,
+            seq=seq,
+            at_ms=run.now_ms,
+            actor=actor,
+            on_behalf_of=self._on_behalf_of(session, actor, header),
+            channel=header.channel,
+            cause=r.Cause(
+                received.topic,
+                received.partition,
+                received.offset,
+                header.command_id,
+                received.command_hash,
+                header.issued_at_ms if external else None,
+            ),
+            control_offset=self._facts.control_offset,
+            versions_seq=seq if isinstance(body, r.TurnStarted) else head.versions_seq,
+            prev_hash=head.hash,
+        )
+        event = r.Event(envelope, body)
+        encoded = EVENTS.encode(event)
+        hashed = event_hash(encoded.fingerprint, encoded.body, head.hash)
+        session.head = fold_head(head, envelope, hashed)
+        if session.broken is None:
+            session.fold(event)
+        run.out.append(Stamped(event, encoded))
+        return event
+
+    def _advance(self, session: Session, event: r.Event) -> list[r.EventBody]:
+        if session.state is None or session.broken is not None:
+            return []
+        if self._always_replay:
+            session.drop()
+        position = Position(session.tenant, session.session_id, session.state, session.journal)
+        advanced = advance(self._app, position, event, session.stretch, self._facts)
+        session.stretch = advanced.stretch
+        return advanced.bodies
+
+    def _park_if_waiting(self, session: Session, run: _Run) -> None:
+        state = session.state
+        if state is not None and waiting(state):
+            body = r.SessionWaiting(state.turn, obligations(state), next_valid(state))
+            self._record(session, run, body, ENGINE)
+
+    def _handle_broken(self, session: Session, run: _Run) -> None:
+        """A session whose history does not fold keeps every command; a cancellation still ends it."""
+        command, encoded = run.received.command, run.received.encoded
+        told, kind = session.broken or "", type(command.body).__name__
+        if isinstance(command.body, m.FireTimer):
+            return
+        if not session.announced:
+            session.announced = True
+            self._stamp(session, run, r.SessionHeld("does_not_fold", told), ENGINE)
+        if isinstance(command.body, m.CancelSession):
+            self._stamp(session, run, r.CancellationRequested(command.body.reason), command.header.actor)
+            ended = self._stamp(session, run, r.SessionCancelled((), (), ()), command.header.actor)
+            session.fold(ended)
+        elif isinstance(command.body, m.ReleaseSession):
+            again = f"the history still does not fold ({told}): deploy code that folds it, restart, release again"
+            refusal = r.CommandRefused(kind, "freshness", "does_not_fold", again)
+            self._stamp(session, run, refusal, command.header.actor)
+        else:
+            kept = r.CommandParked(kind, encoded.fingerprint, encoded.body)
+            self._stamp(session, run, kept, command.header.actor)
+
+    def _hold_broken(self, session: Session, run: _Run, told: str) -> None:
+        """An engine fault while this command was applied: hold the session, keep the command."""
+        if isinstance(run.received.command.body, m.FireTimer) and session.state is None:
+            return
+        if session.state is None:
+            raise RuntimeError(f"session {session.session_id!r} failed before it was open: {told}")
+        if session.state.hold is None:
+            self._record(session, run, r.SessionHeld("engine_fault", told), ENGINE)
+        encoded = run.received.encoded
+        parked = r.CommandParked(type(run.received.command.body).__name__, encoded.fingerprint, encoded.body)
+        self._record(session, run, parked, run.received.command.header.actor)
+
+    @staticmethod
+    def _restore(session: Session, before: Session) -> None:
+        session.drop()
+        session.head, session.state, session.journal = before.head, before.state, before.journal
+
+    @staticmethod
+    def _on_behalf_of(session: Session, actor: str, header: m.CommandHeader) -> str | None:
+        """Whoever's message this turn answers, for what the workflow does; else what the command says."""
+        if session.state is not None and session.state.message is not None and actor != header.actor:
+            return session.state.message.actor
+        return header.on_behalf_of
+
+
+def held(session: Session) -> Hold | None:
+    """Why the session cannot go on, if so."""
+    if session.broken is not None:
+        return Hold("does_not_fold", session.broken)
+    return session.state.hold if session.state is not None else None

@@ -1,0 +1,209 @@
+"""The local store of one partition: a cache of its sessions on disk, written behind, never ahead of a commit.
+
+It holds, up to an events position: per session the folds at its last rest (`base`), the events since (`tail`), and
+when the log's clock next owes it a fact. Deleting the file at any time is safe: it is rebuilt from the log.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self, cast
+
+from ..events import records as r
+from ..events.codec import EVENTS, STATES
+from ..events.errors import Corrupt, Undecodable
+from ..events.hashing import event_hash
+from ..events.keys import split_key
+from ..events.state import STATE_VERSION, SessionState
+from .session import Session
+
+LAYOUT = 1
+"""Raised when the tables change; a file of another layout is dropped and rebuilt."""
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS marks (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS sessions (
+    key BLOB PRIMARY KEY,
+    base BLOB,
+    next_due_ms INTEGER,
+    open_from INTEGER
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS sessions_due ON sessions (next_due_ms) WHERE next_due_ms IS NOT NULL;
+CREATE INDEX IF NOT EXISTS sessions_open ON sessions (open_from) WHERE open_from IS NOT NULL;
+CREATE TABLE IF NOT EXISTS tails (
+    key BLOB NOT NULL,
+    seq INTEGER NOT NULL,
+    fingerprint BLOB NOT NULL,
+    body BLOB NOT NULL,
+    PRIMARY KEY (key, seq)
+) WITHOUT ROWID;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class TailEvent:
+    """One event as stored, without framing."""
+
+    seq: int
+    fingerprint: bytes
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A session after some events, and these events."""
+
+    key: bytes
+    session: Session
+    tail: Sequence[TailEvent]
+
+
+class Store:
+    """See the module. One owner at a time; every method is one SQLite transaction at most."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._db = connection
+        self._db.isolation_level = None
+        self._db.executescript(_TABLES)
+        if self._mark("layout", LAYOUT) != LAYOUT or self._mark("state", STATE_VERSION) != STATE_VERSION:
+            self.clear()
+
+    @classmethod
+    def open(cls, path: Path | None) -> Self:
+        """The store in this file (made if missing, remade if damaged), or in memory."""
+        if path is None:
+            return cls(sqlite3.connect(":memory:"))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            return cls(cls._connect(path))
+        except sqlite3.DatabaseError:
+            path.unlink(missing_ok=True)
+            return cls(cls._connect(path))
+
+    @staticmethod
+    def _connect(path: Path) -> sqlite3.Connection:
+        connection = sqlite3.connect(path)
+        # A cache: after a power cut it may be stale or gone, and the log rebuilds it.
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=OFF")
+        return connection
+
+    @property
+    def position(self) -> int | None:
+        """Every event below this offset is in here; none before the first restore."""
+        return self._mark("position", None)
+
+    @property
+    def cause_high(self) -> int:
+        """The highest command offset that an event in here names as its cause; -1 without one."""
+        return cast("int", self._mark("cause_high", -1))
+
+    @property
+    def open_from(self) -> int | None:
+        """A bound below the first event of every session that is not at rest; none where all are."""
+        return cast("int | None", self._db.execute("SELECT MIN(open_from) FROM sessions").fetchone()[0])
+
+    def load(self, key: bytes) -> Session | None:
+        """The session as of `position`; `Corrupt` where the chain does not hold, so that the file is dropped."""
+        row = self._db.execute("SELECT base FROM sessions WHERE key = ?", (key,)).fetchone()
+        if row is None:
+            return None
+        tenant, session_id = split_key(key)
+        session = Session(tenant, session_id)
+        if row[0] is not None:
+            try:
+                folded: SessionState = STATES.decode(row[0], None)
+            except Undecodable as error:
+                raise Corrupt(f"the stored state of {key!r} cannot be read: {error}") from error
+            session.head, session.state = folded.head, folded.state
+        tail = self._db.execute("SELECT seq, fingerprint, body FROM tails WHERE key = ? ORDER BY seq", (key,))
+        for seq, fingerprint, body in tail:
+            fold_stored(session, TailEvent(seq, fingerprint, body))
+        return session
+
+    def write(self, changes: Iterable[Change], *, position: int, open_from: int, cause_high: int) -> None:
+        """Takes in committed events: `position` is above them, `open_from` at or below them."""
+        self._db.execute("BEGIN")
+        try:
+            for change in changes:
+                self._write(change, open_from)
+            self._set_mark("position", position)
+            self._set_mark("cause_high", max(cause_high, self.cause_high))
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+    def due(self, now_ms: int, limit: int) -> list[tuple[bytes, int]]:
+        """Keys of sessions to which the clock owes a fact at `now_ms`, and since when; earliest first."""
+        rows = self._db.execute(
+            "SELECT key, next_due_ms FROM sessions WHERE next_due_ms <= ? ORDER BY next_due_ms LIMIT ?",
+            (now_ms, limit),
+        )
+        return rows.fetchall()
+
+    def clear(self) -> None:
+        """Forgets everything."""
+        self._db.executescript("DELETE FROM marks; DELETE FROM sessions; DELETE FROM tails;")
+        self._mark("layout", LAYOUT)
+        self._mark("state", STATE_VERSION)
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._db.close()
+
+    def _write(self, change: Change, open_from: int) -> None:
+        key, session = change.key, change.session
+        if session.at_rest:
+            base = encode_base(session)
+            self._db.execute(
+                "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, NULL)", (key, base, session.next_due_ms())
+            )
+            self._db.execute("DELETE FROM tails WHERE key = ?", (key,))
+            return
+        self._db.execute(
+            "INSERT INTO sessions VALUES (?, NULL, ?, ?) ON CONFLICT (key) DO UPDATE SET "
+            "next_due_ms = excluded.next_due_ms, open_from = coalesce(open_from, excluded.open_from)",
+            (key, session.next_due_ms(), open_from),
+        )
+        self._db.executemany(
+            "INSERT OR REPLACE INTO tails VALUES (?, ?, ?, ?)",
+            [(key, event.seq, event.fingerprint, event.body) for event in change.tail],
+        )
+
+    def _mark(self, name: str, default: int | None) -> int | None:
+        row = self._db.execute("SELECT value FROM marks WHERE name = ?", (name,)).fetchone()
+        if row is not None:
+            return cast("int", row[0])
+        if default is not None and name in ("layout", "state"):
+            self._set_mark(name, default)
+        return default
+
+    def _set_mark(self, name: str, value: int) -> None:
+        self._db.execute("INSERT OR REPLACE INTO marks VALUES (?, ?)", (name, value))
+
+
+def encode_base(session: Session) -> bytes:
+    """Both folds of a session at rest, as snapshots hold them."""
+    if session.state is None:
+        raise Corrupt(f"session {session.session_id!r} has no state to store")
+    return STATES.encode(SessionState(session.head, session.state)).value
+
+
+def fold_stored(session: Session, stored: TailEvent) -> r.Event | None:
+    """Folds one stored event in, after checking that it continues the chain; none where its body is unreadable."""
+    hashed = event_hash(stored.fingerprint, stored.body, session.head.hash)
+    try:
+        event: r.Event = EVENTS.decode_body(stored.body, stored.fingerprint)
+    except Undecodable as error:
+        raise Corrupt(
+            f"event {stored.seq} of session {session.session_id!r} cannot be read: {error}: deploy a version that knows it"
+        ) from error
+    envelope = event.envelope
+    if envelope.seq != session.head.seq + 1 or envelope.prev_hash != session.head.hash:
+        raise Corrupt(f"event {envelope.seq} of session {session.session_id!r} does not continue event {session.head.seq}")
+    session.apply(event, hashed)
+    return event

@@ -1,0 +1,1 @@
+"""Workflows: what users write, and how it is driven and replayed. Pure: no clock, no random, no I/O."""

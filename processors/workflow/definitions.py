@@ -1,0 +1,88 @@
+"""What a user declares: `@workflow`, its name, version, and the state that lives between turns."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+
+from ..activities.definitions import Declined
+
+S = TypeVar("S")
+
+_PARAMETERS = 3  # turn, state, message
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of the conversation: `text` where it has one, `data` as it was sent, and who sent it."""
+
+    id: str
+    actor: str
+    text: str
+    data: Any
+
+
+class Workflow(Generic[S]):
+    """A turn's function with its name and version; made by `@workflow`."""
+
+    def __init__(
+        self,
+        function: Callable[..., Awaitable[S]],
+        *,
+        name: str,
+        version: int,
+        versions: Mapping[str, str],
+    ) -> None:
+        self.function = function
+        self.name = name
+        self.version = version
+        self.versions = tuple(sorted(versions.items()))
+        self.state_class = self._read_signature()
+        self.state_type: TypeAdapter[S] = TypeAdapter(self.state_class)
+        self.__doc__ = function.__doc__
+        self._check_initial()
+
+    def initial(self) -> S:
+        """The state of a session that has had no turn yet."""
+        return self.state_class()
+
+    def _read_signature(self) -> type[S]:
+        parameters = list(inspect.signature(self.function).parameters.values())
+        if len(parameters) != _PARAMETERS or not inspect.iscoroutinefunction(self.function):
+            raise Declined(f"workflow {self.name!r} must be 'async def {self.name}(turn, state, message)'")
+        state: type[S] | None = get_type_hints(self.function).get(parameters[1].name)
+        if state is None:
+            told = f"parameter {parameters[1].name!r} of workflow {self.name!r} has no type"
+            raise Declined(f"{told}: annotate it with the class of the state that lives between turns")
+        if not isinstance(state, type):
+            raise Declined(f"the state of workflow {self.name!r} must be a class, such as a pydantic BaseModel")
+        return state
+
+    def _check_initial(self) -> None:
+        try:
+            self.initial()
+        except (TypeError, ValidationError) as error:
+            told = f"state {self.state_class.__name__} of workflow {self.name!r} cannot be made without arguments"
+            raise Declined(f"{told}: give each field a default ({error})") from error
+
+
+def workflow(
+    name: str, *, version: int, versions: Mapping[str, str] | None = None
+) -> Callable[[Callable[..., Awaitable[S]]], Workflow[S]]:
+    """Declares `async def f(turn, state, message) -> state` as a workflow.
+
+    A turn runs once per message; what it returns is the state of the next. `version` is raised when the steps
+    change; a turn ends on the version it started with. `versions` names what else was active (prompt, model,
+    policy), for the record.
+    """
+    if version < 1:
+        raise Declined(f"workflow {name!r} has version {version}: versions count from 1")
+
+    def declare(function: Callable[..., Awaitable[S]]) -> Workflow[S]:
+        return Workflow(function, name=name, version=version, versions=versions or {})
+
+    return declare
