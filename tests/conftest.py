@@ -1,0 +1,82 @@
+"""Fixtures for all tests: one local stack per run, a database per module, a namespace per test.
+
+A test that asks for one of these is marked `kafka` or `postgres` by that alone.
+"""
+
+import os
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from wakeful.deploy.stack import Endpoints, Stack, StackError
+from wakeful.projections import probe
+
+MARKS = {
+    "stack": ("kafka", "postgres"),
+    "endpoints": ("kafka", "postgres"),
+    "kafka": ("kafka",),
+    "postgres_url": ("postgres",),
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests by the fixtures they use."""
+    for item in items:
+        for fixture in getattr(item, "fixturenames", ()):
+            for mark in MARKS.get(fixture, ()):
+                item.add_marker(mark)
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """The one local stack of this run, up; URLs in the environment are used instead of processes."""
+    urls = {name: os.environ[name] for name in os.environ if name.startswith("WAKEFUL_")}
+    one = Stack(tmp_path_factory.mktemp("stack"), environ={"WAKEFUL_STACK": "native", **urls})
+    try:
+        one.up()
+    except StackError as refused:
+        one.reset()
+        if "wakeful[local]" in str(refused):
+            pytest.skip(str(refused))  # installed without what a stack is made of
+        raise
+    yield one
+    one.reset()
+
+
+@pytest.fixture(scope="session")
+def endpoints(stack: Stack) -> Endpoints:
+    """Where the stack's services are; taken once, so a test that kills one must start it again."""
+    found = stack.endpoints()
+    assert found is not None
+    return found
+
+
+@pytest.fixture(scope="session")
+def kafka(endpoints: Endpoints) -> str:
+    """The bootstrap servers of a running broker."""
+    return endpoints.kafka
+
+
+@pytest.fixture(scope="module")
+def postgres_url(endpoints: Endpoints, request: pytest.FixtureRequest) -> Iterator[str]:
+    """The URL of an empty database for this test module."""
+    name = f"test_{os.getpid()}_{zlib.crc32(request.node.nodeid.encode()):08x}"
+    probe.drop_database(endpoints.postgres, name)
+    yield probe.create_database(endpoints.postgres, name)
+    probe.drop_database(endpoints.postgres, name)
+
+
+@pytest.fixture
+def namespace(request: pytest.FixtureRequest) -> str:
+    """A topic namespace that no other test of this run, or of another on the same broker, uses."""
+    return f"t{os.getpid()}-{zlib.crc32(request.node.nodeid.encode()):08x}"
+
+
+@pytest.fixture
+def private_stack(tmp_path: Path) -> Iterator[Stack]:
+    """A stack of this test's own, not started, and removed at its end."""
+    one = Stack(tmp_path / "home", environ={"WAKEFUL_STACK": "native"})
+    yield one
+    one.reset()
