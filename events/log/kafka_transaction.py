@@ -13,12 +13,13 @@ from typing import Any, cast
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka import Producer as Client
 
-from .kafka_client import KafkaLimits, connection, fault_of, patient_fault_of, producing
+from .kafka_client import KafkaLimits, connection, error_of, fault_of, logger, patient_fault_of, producing
 from .kafka_discard import discard
 from .protocol import Headers, LogFault, Membership, NotYet, Place
 from .watchdog import Watch
 
 START_WAIT_S = 5.0  # then `NotYet`; librdkafka goes on where it was when asked again
+ABORT_WAIT_S = 0.2  # a courtesy to readers and to the next `start`, so it may fail
 FULL_QUEUE_WAIT_S = 0.05
 FULL_QUEUE_WAITS_MAX = 200  # 10 s; a transaction that waits longer is near its time-out
 
@@ -33,6 +34,7 @@ class KafkaTransactionalProducer:
         self._watch = watch
         self._timeout_s = limits.call_timeout_ms / 1000
         self._broken: str | None = None
+        self._open = False
         self._undelivered: LogFault | None = None
         self._queued = 0
         self._acknowledged = 0
@@ -45,10 +47,14 @@ class KafkaTransactionalProducer:
         })
 
     def start(self) -> None:
-        """See the protocol. May be called again after `NotYet`."""
+        """See the protocol. May be called again after `NotYet`.
+
+        Listing topics first waits for a connection: without one, init_transactions sleeps 500 ms between looks.
+        """
         client = self._usable()
         try:
             with self._watch("init_transactions"):
+                client.list_topics(timeout=START_WAIT_S)
                 client.init_transactions(START_WAIT_S)
         except KafkaException as failure:
             fault = patient_fault_of(failure, f"starting transactional id {self._id}")
@@ -60,6 +66,7 @@ class KafkaTransactionalProducer:
         """See the protocol."""
         self._queued = self._acknowledged = 0
         self._ends = {}
+        self._open = True
         self._call("begin_transaction", self._usable().begin_transaction)
 
     def send_offsets(self, offsets: Mapping[Place, int], membership: Membership) -> None:
@@ -120,14 +127,26 @@ class KafkaTransactionalProducer:
         if fault is not None:
             self._broken = str(fault)
             raise fault
+        self._open = False
         return {Place(*place): offset for place, offset in self._ends.items()}
 
     def abandon(self) -> None:
-        """See the protocol."""
-        self._broken = self._broken or "it was abandoned"
+        """See the protocol.
+
+        Where nothing has failed yet (a rebalance, a fold that raised) the transaction is aborted, once: then readers go
+        on at once, and the next `start` does not meet it (librdkafka would wait 500 ms there).
+        """
         client, self._client = self._client, None
-        if client is not None:
-            discard(client)
+        if client is None:
+            return
+        if self._open and self._broken is None:
+            try:
+                with self._watch("abort_transaction"):
+                    client.abort_transaction(ABORT_WAIT_S)
+            except KafkaException as failure:
+                logger.debug("abort of %s: %s", self._id, error_of(failure).str())
+        self._broken = self._broken or "it was abandoned"
+        discard(client)
 
     def _usable(self) -> Client:
         if self._client is None or self._broken is not None:
