@@ -1,0 +1,268 @@
+"""The projector: reads committed events, and applies each batch with its positions in one transaction.
+
+A generator of crash points: between two calls to a port it yields a name, so that a test can kill the process or
+the simulation can drop the projector exactly there. Rules:
+
+- Positions live in the views, nowhere else. After any fault: reconnect, read them back, seek.
+- An event is applied if its `seq` is the next of its session's row; a repeat is skipped whatever its offset.
+- A hole in a session's `seq` means that records came out of order: seek back once. If the hole is still there, the
+  log itself has it: it is recorded as a gap and the projector goes on.
+- A record that cannot be decoded, projected or stored is recorded as a gap; the others go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+import structlog
+
+from ..events.errors import Transient, Undecodable
+from ..events.log.protocol import EndOfPartition, Place, Reader, Record
+from ..events.records import Event
+from .project import Unprojectable, project
+from .rows import SESSIONS, Change, Key, Row, fold_all, no_rows
+from .views import Batch, Gap, Moved, RowsRefused, Views, ViewsLost
+
+RECORDS_MAX = 1_000
+"""Records per transaction: the fixed cost of one is a few milliseconds, and memory stays bounded."""
+
+POLL_MS = 250
+"""How long a poll waits when there is nothing; a stop is noticed within it."""
+
+ROWS_MAX = 20_000
+"""Rows kept in memory between batches, so that a busy session is not read back each time."""
+
+_log = structlog.get_logger()
+
+
+class Reordered(Transient):
+    """A session's events came with a hole: read again from the stored position."""
+
+
+class Projector:
+    """Owns the partitions it was given until somebody else claims them. One thread, one reader, one connection."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        views: Views,
+        places: Collection[Place],
+        decode: Callable[[Record], Event],
+        *,
+        records_max: int = RECORDS_MAX,
+        poll_ms: int = POLL_MS,
+        rows_max: int = ROWS_MAX,
+    ) -> None:
+        if records_max < 1 or rows_max < 0 or not places:
+            raise ValueError(
+                f"records_max {records_max} and rows_max {rows_max}: expected at least 1 and 0"
+            )
+        self._reader = reader
+        self._views = views
+        self._places = tuple(places)
+        self._decode = decode
+        self._records_max = records_max
+        self._poll_ms = poll_ms
+        self._rows_max = rows_max
+        self._rows = no_rows()
+        self._stored: dict[Place, int] = {}
+        self._ends: dict[Place, int] = {}
+        self._holes: set[tuple[Place, int]] = set()
+        self._refused: dict[tuple[Place, int], str] = {}
+        self._one_by_one = 0
+        self.faults = 0
+        self.applied = 0
+
+    @property
+    def positions(self) -> Mapping[Place, int]:
+        """The next offset per partition, as last known to be stored."""
+        return dict(self._stored)
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether each partition's end was seen and everything before it is stored."""
+        return all(
+            place in self._ends and self._stored[place] >= self._ends[place]
+            for place in self._places
+        )
+
+    def steps(self) -> Iterator[str]:
+        """Runs for ever; each name is a place to stop, crash, or (`j.faulted`) wait before going on.
+
+        Raises `Superseded` when somebody took over, and what the reader raises (`OffsetGone`, `Fatal`): then the
+        process ends, loudly.
+        """
+        claimed = False
+        while True:
+            try:
+                positions = self._views.recall() if claimed else self._views.claim(self._places)
+                claimed = True
+                self._start(positions)
+                yield "j.assigned"
+                while True:
+                    yield from self._batch()
+                    self.faults = 0
+            except (ViewsLost, Moved, Reordered) as fault:
+                self._forget(fault)
+            yield "j.faulted"
+
+    def _start(self, positions: Mapping[Place, int]) -> None:
+        self._stored = dict(positions)
+        self._ends = {}
+        self._reader.assign(positions)
+
+    def _forget(self, fault: Exception) -> None:
+        """What was folded may or may not be stored; the next read tells."""
+        self.faults += 1
+        self._rows = no_rows()
+        _log.warning(
+            "projector starts over", cause=str(fault), kind=type(fault).__name__, faults=self.faults
+        )
+
+    def _batch(self) -> Iterator[str]:
+        records_max = 1 if self._one_by_one else self._records_max
+        polled = self._reader.poll(records_max, self._poll_ms)
+        yield "j.polled"
+        records = [item for item in polled if isinstance(item, Record)]
+        moves = self._moves(polled)
+        if not records and not moves:
+            return
+        batch = self._project(records, moves)
+        try:
+            self._views.apply(batch)
+        except RowsRefused as refusal:
+            self._isolate(records, refusal)
+        yield "j.applied"
+        self._views.send_commit()
+        yield "j.commit_sent"
+        self._views.await_commit()
+        self._stored.update((place, after) for place, (_, after) in moves.items())
+        self._one_by_one = max(0, self._one_by_one - len(records))
+        if not self._one_by_one:
+            self._refused.clear()
+        self.applied += len(records)
+        self._holes.clear()
+        self._trim()
+        yield "j.committed"
+
+    def _moves(self, polled: Sequence[Record | EndOfPartition]) -> dict[Place, tuple[int, int]]:
+        """From where to where each partition moves.
+
+        Markers have offsets too, so the end seen counts; alone it is stored once nothing more comes, so that the
+        lag of a quiet log is 0 and a busy one pays nothing for it.
+        """
+        reached: dict[Place, int] = {}
+        for item in polled:
+            place = Place(item.topic, item.partition)
+            if isinstance(item, Record):
+                reached[place] = max(item.offset + 1, reached.get(place, 0))
+                if item.offset >= self._ends.get(place, 0):
+                    self._ends.pop(place, None)
+            else:
+                self._ends[place] = item.offset
+        if not polled:
+            reached = {place: end for place, end in self._ends.items() if end > self._stored[place]}
+        stored = self._stored
+        return {
+            place: (stored[place], max(after, self._ends.get(place, 0), stored[place]))
+            for place, after in reached.items()
+        }
+
+    def _isolate(self, records: Sequence[Record], refusal: RowsRefused) -> None:
+        """Finds the record that the database will not take: one by one, and the one that fails alone is a gap."""
+        if len(records) == 1:
+            place = Place(records[0].topic, records[0].partition)
+            self._refused[place, records[0].offset] = refusal.message
+        self._one_by_one = max(self._one_by_one, len(records))
+        raise Moved(f"the database refused {len(records)} records: {refusal.message}") from refusal
+
+    def _project(self, records: Sequence[Record], moves: Mapping[Place, tuple[int, int]]) -> Batch:
+        gaps: list[Gap] = []
+        read = list(self._changes(records, gaps))
+        self._load(SESSIONS, {changes[0].key for _, changes in read})
+        fresh = list(self._fresh(read, gaps))
+        self._load_others(fresh)
+        touched: dict[str, dict[Key, Row]] = {}
+        for changes in fresh:
+            fold_all(self._rows, changes)
+            for change in changes:
+                touched.setdefault(change.table, {})[change.key] = self._rows[change.table][
+                    change.key
+                ]
+        return Batch(moves, {table: list(rows.values()) for table, rows in touched.items()}, gaps)
+
+    def _changes(
+        self, records: Sequence[Record], gaps: list[Gap]
+    ) -> Iterator[tuple[Record, list[Change]]]:
+        decode, refused = self._decode, self._refused
+        for record in records:
+            if refused and (
+                told := refused.get((Place(record.topic, record.partition), record.offset))
+            ):
+                gaps.append(_gap(record, "refused", told))
+                continue
+            try:
+                changes = project(decode(record))
+            except Undecodable as error:
+                gaps.append(_gap(record, error.reason, error.detail))
+            except Unprojectable as error:
+                gaps.append(_gap(record, "unprojectable", error.message))
+            else:
+                yield record, changes
+
+    def _fresh(
+        self, read: Sequence[tuple[Record, list[Change]]], gaps: list[Gap]
+    ) -> Iterator[list[Change]]:
+        """Leaves out what was applied before; raises `Reordered` at a hole that may close on a second reading."""
+        sessions = self._rows[SESSIONS]
+        seqs: dict[Key, int] = {}
+        found_hole = False
+        for record, changes in read:
+            session = changes[0]
+            seq: int = session.values["seq"]
+            last = seqs.get(session.key)
+            if last is None:
+                row = sessions.get(session.key)
+                last = row["seq"] if row else 0
+            if seq <= last:
+                continue
+            if seq > last + 1:
+                hole = (Place(record.topic, record.partition), record.offset)
+                found_hole = found_hole or hole not in self._holes
+                self._holes.add(hole)
+                told = f"{'/'.join(session.key)}: no events {last + 1} to {seq - 1}"
+                gaps.append(_gap(record, "events_missing", told))
+            seqs[session.key] = seq
+            yield changes
+        if found_hole:
+            raise Reordered(gaps[-1].detail)
+
+    def _load_others(self, fresh: Sequence[list[Change]]) -> None:
+        wanted: dict[str, set[Key]] = {}
+        made: set[tuple[str, Key]] = set()
+        for changes in fresh:
+            for change in changes[1:]:
+                if change.creates:
+                    made.add((change.table, change.key))
+                elif (change.table, change.key) not in made:
+                    wanted.setdefault(change.table, set()).add(change.key)
+        for table, keys in wanted.items():
+            self._load(table, keys)
+
+    def _load(self, table: str, keys: set[Key]) -> None:
+        cached = self._rows[table]
+        missing = [key for key in keys if key not in cached]
+        if missing:
+            cached.update(self._views.rows(table, missing))
+
+    def _trim(self) -> None:
+        """Forgets the rows that were loaded first; they are read back when needed."""
+        for rows in self._rows.values():
+            for key in (
+                list(rows)[: len(rows) - self._rows_max] if len(rows) > self._rows_max else ()
+            ):
+                del rows[key]
+
+
+def _gap(record: Record, reason: str, detail: str) -> Gap:
+    return Gap(record.topic, record.partition, record.offset, reason, detail)

@@ -1,0 +1,185 @@
+"""Rows of the read side as plain dicts, and how changes fold into them.
+
+A `Change` is what one event does to one row. Changes are folded in the order of the log, here and nowhere else:
+Postgres and the in-memory views only store whole rows. So a rebuild gives the same rows, and the same event twice
+gives nothing (the session row's `seq` tells). JSON columns hold JSON text; times are the log's, in milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+Row = dict[str, Any]
+Key = tuple[str, ...]
+Rows = dict[str, dict[Key, Row]]
+
+SESSIONS = "sessions"
+APPROVALS = "approvals"
+LEDGER = "ledger"
+ESCAPED = "escaped"
+"""The column that names the columns whose value had to be escaped, separated by spaces."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table: its key, then its other columns with their SQL types, as `schema.sql` declares them."""
+
+    name: str
+    key: tuple[str, ...]
+    columns: Mapping[str, str]
+
+    @property
+    def all_columns(self) -> dict[str, str]:
+        """Key columns first, then the others."""
+        return {**dict.fromkeys(self.key, "text"), **self.columns}
+
+    def blank(self, key: Key) -> Row:
+        """A row before its first change."""
+        row: Row = dict(zip(self.key, key, strict=True))
+        row.update(self._blank)
+        return row
+
+    @property
+    def _blank(self) -> Row:
+        return _BLANKS[self.name]
+
+
+_COMMON = {"seq": "bigint", ESCAPED: "text"}
+TABLES: Mapping[str, Table] = {
+    table.name: table
+    for table in (
+        Table(
+            SESSIONS,
+            ("tenant", "session_id"),
+            {
+                "workflow": "text",
+                "workflow_version": "integer",
+                "versions": "jsonb",
+                "status": "text",
+                "resting_status": "text",
+                "held_reason": "text",
+                "held_detail": "text",
+                "turn": "integer",
+                "waiting_for": "jsonb",
+                "next_valid": "jsonb",
+                "opened_by": "text",
+                "opened_at_ms": "bigint",
+                "updated_at_ms": "bigint",
+                "messages": "integer",
+                "last_reply": "jsonb",
+                "outcome": "jsonb",
+                "failure": "jsonb",
+                "cancel_reason": "text",
+                "refusals": "integer",
+                **_COMMON,
+            },
+        ),
+        Table(
+            APPROVALS,
+            ("tenant", "session_id", "proposal_id"),
+            {
+                "turn": "integer",
+                "step": "integer",
+                "action": "text",
+                "contract": "text",
+                "arguments": "jsonb",
+                "digest": "text",
+                "approver": "text",
+                "status": "text",
+                "requested_at_ms": "bigint",
+                "expires_at_ms": "bigint",
+                "decided_by": "text",
+                "decided_on_behalf_of": "text",
+                "decided_at_ms": "bigint",
+                "comment": "text",
+                **_COMMON,
+            },
+        ),
+        Table(
+            LEDGER,
+            ("tenant", "session_id", "activity_id"),
+            {
+                "turn": "integer",
+                "step": "integer",
+                "action": "text",
+                "queue": "text",
+                "contract": "text",
+                "digest": "text",
+                "idempotency_key": "text",
+                "asked_by": "text",
+                "on_behalf_of": "text",
+                "approval": "text",
+                "proposal_id": "text",
+                "attempts": "integer",
+                "status": "text",
+                "requested_at_ms": "bigint",
+                "deadline_ms": "bigint",
+                "settled_at_ms": "bigint",
+                "worker": "text",
+                "result_digest": "text",
+                "failure": "jsonb",
+                "cancel_reason": "text",
+                "late_results": "integer",
+                **_COMMON,
+            },
+        ),
+    )
+}
+_COUNTS = {
+    "messages": 0,
+    "refusals": 0,
+    "late_results": 0,
+    ESCAPED: "",
+    "waiting_for": "[]",
+    "next_valid": "[]",
+}
+_BLANKS: dict[str, Row] = {
+    name: {column: _COUNTS.get(column) for column in table.columns}
+    for name, table in TABLES.items()
+}
+
+
+class Change(NamedTuple):
+    """What one event does to one row: values to set, a counter to raise, and which values were escaped.
+
+    `creates` says that no earlier event touched the row, so nothing need be looked up. `releases` restores the
+    status from which the session was held.
+    """
+
+    table: str
+    key: Key
+    values: Row
+    raises: str | None = None
+    escaped: tuple[str, ...] = ()
+    creates: bool = False
+    releases: bool = False
+
+
+def fold(row: Row, change: Change) -> None:
+    """Applies one change to its row, in place."""
+    values = change.values
+    if change.escaped or row[ESCAPED]:
+        kept = set(row[ESCAPED].split()) - values.keys()
+        row[ESCAPED] = " ".join(sorted(kept.union(change.escaped)))
+    row.update(values)
+    if change.raises is not None:
+        row[change.raises] += 1
+    if change.releases:
+        row["status"] = row["resting_status"]
+
+
+def fold_all(rows: Rows, changes: Iterable[Change]) -> None:
+    """Applies the changes of one event whose rows are all here or new."""
+    for change in changes:
+        table = rows[change.table]
+        row = None if change.creates else table.get(change.key)
+        if row is None:
+            row = table[change.key] = TABLES[change.table].blank(change.key)
+        fold(row, change)
+
+
+def no_rows() -> Rows:
+    """An empty set of tables."""
+    return {name: {} for name in TABLES}
