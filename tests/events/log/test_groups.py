@@ -1,0 +1,209 @@
+"""Groups: nothing is delivered before `seek`, after a revocation, or behind a listener's error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from wakeful.events.log.protocol import Fatal, LogFault, OffsetGone, Place
+
+from .conftest import Listener, World
+
+
+def test_an_assigned_partition_delivers_nothing_until_seek_names_its_position(world: World):
+    topic = world.topic("commands", partitions=1)
+    world.committed(topic, 5)
+    member, _ = world.joined(topic, begin=None)
+    for _ in range(3):
+        assert member.poll(10, 50) == []
+    member.seek(Place(topic, 0), 2)
+    assert [record.offset for record in world.take(member, 3)] == [2, 3, 4]
+
+
+def test_records_come_in_order_per_partition_and_at_most_as_many_as_asked(world: World):
+    topic = world.topic("commands")
+    for partition in (0, 1):
+        world.committed(topic, 30, partition=partition)
+    member, _ = world.joined(topic)
+    records: list[tuple[int, int]] = []
+
+    def step() -> None:
+        batch = member.poll(7, 50)
+        assert len(batch) <= 7
+        records.extend((record.partition, record.offset) for record in batch)
+
+    world.until(lambda: len(records) == 60, step)
+    for partition in (0, 1):
+        assert [offset for place, offset in records if place == partition] == list(range(30))
+
+
+def test_seek_reads_again_what_an_abandoned_transaction_had_read(world: World):
+    topic = world.topic("commands", partitions=1)
+    world.committed(topic, 50)
+    member, _ = world.joined(topic)
+    for _ in range(3):
+        assert [record.offset for record in world.take(member, 50)] == list(range(50))
+        member.seek(Place(topic, 0), 0)
+    member.seek(Place(topic, 0), 40)
+    assert [record.offset for record in world.take(member, 10)] == list(range(40, 50))
+
+
+def test_seek_in_the_middle_of_a_batch_gives_no_record_twice(world: World):
+    topic = world.topic("commands", partitions=1)
+    world.committed(topic, 60)
+    member, _ = world.joined(topic)
+    for begin in (10, 0, 25):
+        records: list[int] = []
+        world.until(
+            lambda: len(records) >= 20,  # noqa: B023 used at once
+            lambda: records.extend(record.offset for record in member.poll(5, 50)),  # noqa: B023
+        )
+        member.seek(Place(topic, 0), begin)
+        rest = [record.offset for record in world.take(member, 60 - begin)]
+        assert rest == list(range(begin, 60))
+        member.seek(Place(topic, 0), 0)
+
+
+def test_a_paused_partition_rests_while_the_other_goes_on(world: World):
+    topic = world.topic("commands")
+    resting, going = world.places(topic)
+    member, _ = world.joined(topic)
+    member.pause([resting])
+    for place in (resting, going):
+        world.committed(topic, 5, partition=place.partition)
+    assert {record.partition for record in world.take(member, 5)} == {going.partition}
+    assert member.poll(10, 50) == []
+    member.resume([resting])
+    assert [record.offset for record in world.take(member, 5)] == [0, 1, 2, 3, 4]
+
+
+def test_seek_resumes_a_paused_partition(world: World):
+    topic = world.topic("commands", partitions=1)
+    world.committed(topic, 5)
+    member, _ = world.joined(topic)
+    member.pause([Place(topic, 0)])
+    member.seek(Place(topic, 0), 3)
+    assert [record.offset for record in world.take(member, 2)] == [3, 4]
+
+
+def test_a_partition_of_another_member_cannot_be_sought(world: World):
+    topic = world.topic("commands")
+    member, _ = world.joined(topic)
+    with pytest.raises(LogFault, match="not assigned"):
+        member.seek(Place(topic, 9), 0)
+
+
+@pytest.mark.case("L9")
+def test_a_second_member_takes_its_share_and_the_first_drops_the_rest(world: World):
+    topic = world.topic("commands", partitions=4)
+    for partition in range(4):
+        world.committed(topic, 40, partition=partition)
+    member, listener = world.joined(topic)
+    other, others = world.member(topic)
+    stray: list[Place] = []
+
+    def both() -> None:
+        for record in member.poll(3, 20):  # small batches: records are waiting all through the rebalance
+            if Place(record.topic, record.partition) not in listener.held:
+                stray.append(Place(record.topic, record.partition))
+        other.poll(3, 20)
+
+    world.until(lambda: len(others.held) == 2, both)
+    assert stray == []
+    assert len(listener.held) == 2
+    assert listener.held | others.held == set(world.places(topic))
+    assert listener.revoked_places and not listener.lost_places
+    for place in others.held:
+        other.seek(place, 0)
+    assert len(world.take(other, 80)) == 80
+
+
+def test_partitions_of_a_member_that_leaves_go_to_the_rest(world: World):
+    topic = world.topic("commands")
+    member, listener = world.joined(topic)
+    other, others = world.member(topic)
+
+    def both() -> None:
+        member.poll(1, 20)
+        other.poll(1, 20)
+
+    world.until(lambda: len(others.held) == 1, both)
+    other.close()
+    world.until(lambda: len(listener.held) == 2, lambda: member.poll(1, 20))
+
+
+def test_a_static_member_that_comes_back_has_its_partitions_at_once(world: World):
+    topic = world.topic("commands", partitions=4)
+    world.joined(topic, instance_id="one")[0].close()
+    again, listener = world.member(topic, instance_id="one")
+    polls: list[int] = []
+    world.until(lambda: len(listener.held) == 4, lambda: polls.append(len(again.poll(1, 100))))
+    assert len(polls) < 50, "it waited for the old session to end"
+    assert again.membership() is not None
+
+
+def test_a_second_process_under_one_instance_id_ends_the_first(world: World):
+    topic = world.topic("commands")
+    first, _ = world.joined(topic, instance_id="one")
+    second, listener = world.member(topic, instance_id="one")
+    world.until(lambda: bool(listener.held), lambda: second.poll(1, 50))
+    with pytest.raises(Fatal):
+        world.until(lambda: False, lambda: first.poll(1, 50))
+
+
+def test_the_membership_of_a_static_member_that_was_replaced_is_refused(world: World):
+    topic = world.topic("commands")
+    first, _ = world.joined(topic, instance_id="one")
+    token = first.membership()
+    second, listener = world.member(topic, instance_id="one")
+    world.until(lambda: bool(listener.held), lambda: second.poll(1, 50))
+    producer = world.producer()
+    producer.begin()
+    with pytest.raises(LogFault):
+        producer.send_offsets({Place(topic, 0): 1}, token)
+
+
+def test_a_member_that_has_not_joined_has_no_membership(world: World):
+    topic = world.topic("commands")
+    member, _ = world.member(topic)
+    with pytest.raises(LogFault, match="not a member"):
+        member.membership()
+
+
+def test_a_commit_outside_a_transaction_is_read_back(world: World):
+    topic = world.topic("activities")
+    member, _ = world.joined(topic)
+    first, second = world.places(topic)
+    member.commit({first: 3})
+    assert world.patiently(lambda: member.committed([first, second])) == {first: 3, second: None}
+
+
+@pytest.mark.parametrize("offset", [99])
+def test_a_position_beyond_the_log_is_named_and_nothing_is_skipped(world: World, offset: int):
+    topic = world.topic("commands", partitions=1)
+    world.committed(topic, 3)
+    member, _ = world.joined(topic, begin=None)
+    member.seek(Place(topic, 0), offset)
+    with pytest.raises(OffsetGone, match=r"commands\[0\]@99"):
+        world.until(lambda: False, lambda: member.poll(10, 50))
+
+
+class Raising(Listener):
+    def assigned(self, places: Sequence[Place]) -> None:
+        super().assigned(places)
+        raise ZeroDivisionError
+
+
+@pytest.mark.case("L11")
+def test_an_exception_of_the_listener_comes_out_of_poll(world: World):
+    topic = world.topic("commands")
+    listener = Raising()
+    member = world.log.group(f"{world.prefix}.group", [topic], listener)
+    world.closed_later(member.close)
+    with pytest.raises(ZeroDivisionError):
+        world.until(lambda: False, lambda: member.poll(1, 50))
+    assert len(listener.held) == 2
+    member.seek(Place(topic, 0), 0)  # the group itself has taken no harm
+    world.committed(topic, 1)
+    assert [record.offset for record in world.take(member, 1)] == [0]
