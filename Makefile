@@ -1,9 +1,10 @@
 # Every target does its own set-up: Python 3.11 with pip, git and make are all it takes.
-PYTHON ?= python3
+PYTHON ?= $(shell command -v python3.11 || echo python3)
 BIN := .venv/bin
 STAMP := .venv/.installed
 SEEDS ?= 2000
 PYTEST_ARGS ?=
+QUIET := --quiet --disable-pip-version-check --root-user-action=ignore
 COMPILE := $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header --no-config
 
@@ -17,9 +18,9 @@ install: $(STAMP)  ## create .venv with everything, from hash-locked requirement
 
 $(STAMP): requirements/dev.txt pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "wakeful needs python 3.11 or newer: set PYTHON=")'
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	test -x $(BIN)/python || $(PYTHON) -m venv --without-pip .venv
+	$(PYTHON) -m pip --python $(BIN)/python install $(QUIET) --require-hashes -r requirements/dev.txt
+	$(BIN)/python -m pip install $(QUIET) --no-deps --no-build-isolation -e .
 	touch $(STAMP)
 
 demo: install  ## run the triage agent over customer messages, with two kills in the middle
@@ -58,3 +59,4 @@ lock: install  ## refresh the hash-locked requirement files
 	$(COMPILE) --upgrade -o requirements/dev.txt --all-extras pyproject.toml
 	$(COMPILE) -c requirements/dev.txt -o requirements/service.txt --extra service pyproject.toml
 	$(COMPILE) -c requirements/dev.txt -o requirements/base.txt pyproject.toml
+	$(BIN)/python -m wakeful.deploy.stack.kafka_jars

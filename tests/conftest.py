@@ -18,6 +18,7 @@ MARKS = {
     "endpoints": ("kafka", "postgres"),
     "kafka": ("kafka",),
     "postgres_url": ("postgres",),
+    "private_stack": ("kafka", "postgres"),
 }
 
 

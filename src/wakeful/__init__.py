@@ -2,8 +2,9 @@
 
 from pathlib import Path as _Path
 
-# Git without symlink support leaves a text file where a link to a folder belongs.
-if (_Path(__file__).parent / "events").is_file():
+# Git without symlink support leaves a text file where a link to a folder belongs, and a wheel built
+# from such a checkout has nothing there at all.
+if not (_Path(__file__).parent / "events").is_dir():
     raise ImportError(
         "this checkout of wakeful has text files where links to folders belong: clone it again "
         "with `git clone -c core.symlinks=true`, or install a wheel"

@@ -16,8 +16,15 @@ import redis
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from wakeful.deploy.stack import Endpoints, Stack, StackError, external, native_kafka, processes
-from wakeful.deploy.stack.native_postgres import NativePostgres
+from wakeful.deploy.stack import (
+    Endpoints,
+    Stack,
+    StackError,
+    external,
+    native_kafka,
+    native_postgres,
+    processes,
+)
 from wakeful.deploy.stack.provider import Place
 from wakeful.deploy.stack.records import StateFile
 
@@ -164,14 +171,20 @@ def test_a_broker_that_never_gets_ready_shows_its_log(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has to run Postgres as somebody else")
-def test_as_root_postgres_runs_below_a_folder_that_is_closed_to_others(tmp_path: Path) -> None:
+@pytest.mark.postgres
+@pytest.mark.parametrize("installed", ["for all", "below a closed folder"])
+def test_as_root_postgres_runs_below_a_folder_that_is_closed_to_others(
+    installed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if installed == "below a closed folder":
+        monkeypatch.setattr(native_postgres, "_others_reach", lambda _: False)
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
     outside = {"WAKEFUL_STACK": "native"}
     stack = Stack(closed / "home", environ=outside)
     remembered = []
     place = Place(stack.home, outside, "unused", remembered.append)
-    provider = NativePostgres()
+    provider = native_postgres.NativePostgres()
     record = provider.start(place, None)
     try:
         assert provider.is_alive(record)
