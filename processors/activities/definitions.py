@@ -7,12 +7,16 @@ name of the function.
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, get_type_hints
+from typing import Any, Generic, NoReturn, NotRequired, TypeVar, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
+from pydantic import ConfigDict, PydanticSchemaGenerationError, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
 
+from ...events.errors import Rejected
+from ...events.topics import QUEUE
 from ..durations import Duration, to_ms
 from .contracts import Contract, Read, Write
 
@@ -24,8 +28,15 @@ TIMEOUT_DEFAULT = "60s"
 SCHEDULE_TO_CLOSE_DEFAULT = "24h"
 """From request to result, queueing and dead workers included."""
 
+KEY = "key"
+"""The keyword-only parameter that receives the idempotency key."""
 
-class Declined(TypeError):
+
+_typed_dict: Any = TypedDict
+"""Called with fields that are data, which type checkers do not follow."""
+
+
+class Declined(Rejected, TypeError):  # noqa: N818 a sentence of what happened, as in events/errors
     """A declaration that cannot work; raised at import, names the function and what to write instead."""
 
 
@@ -76,9 +87,22 @@ class Activity(Generic[R]):
         self.schedule_to_close_ms = to_ms(schedule_to_close)
         self.approval = approval
         self.approval_expires_ms = to_ms(approval.expires) if approval else 0
-        self.takes_key = False
-        self._signature, self._model, self.result_type = self._read_signature()
+        signature, hints = inspect.signature(function), _hints(name, function)
+        self.takes_key = _takes_key(name, signature)
+        self._signature = _without_key(signature)
+        self._arguments = _arguments_type(name, self._signature, hints)
+        self.result_type: TypeAdapter[R] = _result_type(name, hints)
         self.__doc__ = function.__doc__
+
+    def __call__(self, *_args: object, **_kwargs: object) -> NoReturn:
+        """Refuses: an activity runs on a worker, and only its recorded result reaches a workflow."""
+        raise TypeError(
+            f"activity {self.name!r} is not called directly: in a workflow write "
+            f"'await turn.run({self.name}.call(…))', in a test call {self.name}.function"
+        )
+
+    def __repr__(self) -> str:
+        return f"<activity {self.name!r}>"
 
     def call(self, *args: Any, **kwargs: Any) -> Action[R]:
         """The action of calling it with these arguments; wrong ones raise here, in the workflow."""
@@ -86,33 +110,28 @@ class Activity(Generic[R]):
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as error:
             raise TypeError(f"{self.name}{self._signature}: {error}") from error
-        return Action(self, self._model(**bound.arguments).model_dump(mode="json"))
+        bound.apply_defaults()
+        try:
+            typed = self._arguments.validate_python(bound.arguments)
+        except ValidationError as error:
+            raise TypeError(f"{self.name}{self._signature}: {problems(error)}") from error
+        arguments: dict[str, Any] = self._arguments.dump_python(typed, mode="json")
+        return Action(self, arguments)
 
     def typed(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """The arguments as the function's own types."""
-        model = self._model.model_validate(arguments)
-        return {name: getattr(model, name) for name in type(model).model_fields}
+        return self.typed_json(json.dumps(arguments).encode())
 
-    def _read_signature(self) -> tuple[inspect.Signature, type[BaseModel], TypeAdapter[R]]:
-        signature, hints = inspect.signature(self.function), get_type_hints(self.function)
-        fields: dict[str, Any] = {}
-        kept = []
-        for parameter in signature.parameters.values():
-            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-                raise Declined(f"activity {self.name!r} takes *{parameter.name}: name each parameter instead")
-            if parameter.name == "key" and parameter.kind is parameter.KEYWORD_ONLY:
-                self.takes_key = True
-                continue
-            kind = hints.get(parameter.name)
-            if kind is None:
-                raise Declined(f"parameter {parameter.name!r} of activity {self.name!r} has no type: annotate it")
-            default = ... if parameter.default is parameter.empty else parameter.default
-            fields[parameter.name] = (kind, default)
-            kept.append(parameter)
-        model = create_model(
-            f"{self.name}_arguments", __config__=ConfigDict(arbitrary_types_allowed=False, extra="forbid"), **fields
-        )
-        return signature.replace(parameters=kept), model, TypeAdapter(hints.get("return", Any))
+    def typed_json(self, arguments: bytes) -> dict[str, Any]:
+        """The same, from stored JSON; `ValidationError` where the function no longer takes them.
+
+        Parameters that got a default since the call was recorded may be absent; the default is used.
+        """
+        return self._arguments.validate_json(arguments)
+
+    def stored(self, result: R) -> Any:
+        """The result as JSON-able values; `ValueError` or `TypeError` where its type has no such form."""
+        return self.result_type.dump_python(result, mode="json", warnings="error")
 
 
 def activity(
@@ -128,32 +147,145 @@ def activity(
 
     `contract` says how it may be retried and has no default. `timeout` is start-to-close, kept by the worker;
     `schedule_to_close` runs from the request and is kept by the log's clock. A keyword-only parameter `key: str`
-    receives the idempotency key, stable over attempts.
+    receives the idempotency key, stable over attempts. All activities of a worker share one event loop: blocking
+    calls belong in `asyncio.to_thread`, else they hold up every other activity and no time-out can end them.
     """
 
     def declare(function: Callable[..., Awaitable[R]]) -> Activity[R]:
         label = name or function.__name__
-        if contract is None:
-            raise Declined(
-                f"activity {label!r} has no contract: write contract=Read() if it changes nothing, "
-                "or contract=Write(idempotent=True) if it honours its key"
-            )
-        if not inspect.iscoroutinefunction(function):
-            raise Declined(f"activity {label!r} is not an async function: write 'async def {function.__name__}'")
-        if isinstance(contract, Write) and not contract.idempotent:
-            raise Declined(
-                f"activity {label!r} has contract Write(): this version runs only Read() and Write(idempotent=True)"
-            )
-        if isinstance(contract, Read) and approval is not None:
-            raise Declined(f"activity {label!r} is a Read() with an approval rule: reads cannot be gated")
         return Activity(
             function,
-            contract=contract,
+            contract=_checked(label, function, contract, approval),
             name=label,
-            queue=queue,
-            timeout=timeout,
-            schedule_to_close=schedule_to_close,
+            queue=_queue(label, queue),
+            timeout=_positive(label, "timeout", timeout),
+            schedule_to_close=_positive(label, "schedule_to_close", schedule_to_close),
             approval=approval,
         )
 
     return declare
+
+
+def problems(error: ValidationError) -> str:
+    """What does not fit, one phrase per field, without the values (they may be secrets)."""
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    parts = (f"{'.'.join(str(at) for at in e['loc']) or 'value'}: {e['msg']}" for e in found[:5])
+    return "; ".join(parts)
+
+
+def _checked(
+    label: str,
+    function: Callable[..., Any],
+    contract: Contract | None,
+    approval: Needs | None,
+) -> Contract:
+    if contract is None:
+        raise Declined(
+            f"activity {label!r} has no contract: write contract=Read() if it changes nothing, "
+            "or contract=Write(idempotent=True) if it honours its key"
+        )
+    if not isinstance(contract, Read | Write):
+        raise Declined(
+            f"activity {label!r} has contract {contract!r}: write Read() or Write(idempotent=True)"
+        )
+    if not inspect.iscoroutinefunction(function):
+        raise Declined(
+            f"activity {label!r} is not an async function: write 'async def {function.__name__}'"
+        )
+    if isinstance(contract, Write) and not contract.idempotent:
+        raise Declined(
+            f"activity {label!r} has contract Write(): "
+            "this version runs only Read() and Write(idempotent=True)"
+        )
+    if isinstance(contract, Read) and approval is not None:
+        raise Declined(
+            f"activity {label!r} is a Read() with an approval rule: reads cannot be gated"
+        )
+    return contract
+
+
+def _queue(label: str, queue: str) -> str:
+    if QUEUE.fullmatch(queue) is None:
+        raise Declined(
+            f"activity {label!r} has queue {queue!r}: a queue is part of a topic's name, "
+            "so use up to 64 of a-z 0-9 _ - and start with a letter or digit"
+        )
+    return queue
+
+
+def _positive(label: str, what: str, duration: Duration) -> Duration:
+    try:
+        ms = to_ms(duration)
+    except ValueError as error:
+        raise Declined(f"{what} of activity {label!r}: {error}") from error
+    if ms < 1:
+        raise Declined(f"activity {label!r} has {what}={duration!r}: it must be at least 1 ms")
+    return duration
+
+
+def _hints(name: str, function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return get_type_hints(function, include_extras=True)
+    except NameError as error:
+        raise Declined(
+            f"the types of activity {name!r} cannot be read ({error}): "
+            "import them at module level, not under TYPE_CHECKING or inside a function"
+        ) from error
+
+
+def _takes_key(name: str, signature: inspect.Signature) -> bool:
+    key = signature.parameters.get(KEY)
+    if key is None:
+        return False
+    if key.kind is not key.KEYWORD_ONLY:
+        raise Declined(
+            f"activity {name!r} takes {KEY!r} by position: write '*, {KEY}: str' for the idempotency "
+            "key, or give an argument of its own another name"
+        )
+    return True
+
+
+def _without_key(signature: inspect.Signature) -> inspect.Signature:
+    return signature.replace(parameters=[p for p in signature.parameters.values() if p.name != KEY])
+
+
+def _arguments_type(
+    name: str, signature: inspect.Signature, hints: dict[str, Any]
+) -> TypeAdapter[dict[str, Any]]:
+    fields: dict[str, Any] = {}
+    for parameter in signature.parameters.values():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise Declined(
+                f"activity {name!r} takes *{parameter.name}: name each parameter instead"
+            )
+        if parameter.kind is parameter.POSITIONAL_ONLY:
+            raise Declined(
+                f"parameter {parameter.name!r} of activity {name!r} is positional-only: remove the '/'"
+            )
+        kind = hints.get(parameter.name)
+        if kind is None:
+            raise Declined(
+                f"parameter {parameter.name!r} of activity {name!r} has no type: annotate it"
+            )
+        optional = parameter.default is not parameter.empty
+        fields[parameter.name] = NotRequired[kind] if optional else kind
+    shape = _typed_dict(f"{name}_arguments", fields)
+    shape.__pydantic_config__ = ConfigDict(extra="forbid")
+    return _adapter(f"the parameters of activity {name!r}", shape)
+
+
+def _result_type(name: str, hints: dict[str, Any]) -> TypeAdapter[Any]:
+    if "return" not in hints:
+        raise Declined(
+            f"activity {name!r} does not say what it returns: write '-> type', or '-> None'"
+        )
+    return _adapter(f"the result of activity {name!r}", hints["return"])
+
+
+def _adapter(what: str, kind: Any) -> TypeAdapter[Any]:
+    try:
+        return TypeAdapter(kind)
+    except PydanticSchemaGenerationError as error:
+        raise Declined(
+            f"{what} cannot be stored as JSON: {error.message.splitlines()[0]}"
+        ) from error

@@ -1,0 +1,442 @@
+"""The worker as small steps, without asyncio: take tasks, say which run, report results, commit what is settled.
+
+```
+poll ─ adopt new partitions (position, end) ─ take records ┬─ undecodable      → dead letter → settled
+                                                          ├─ result in log    → settled
+                                                          ├─ past its deadline → settled
+                                                          ├─ running already  → joins that job
+                                                          └─ else             → Job, for the caller to run
+report(job, body) ─ produce the result ─ … acknowledged ─ settle ─ commit the low watermark
+```
+
+Two threads may use it: `report` and `give_back` belong to whoever runs the activities, all else to the intake.
+What they share are two queues and the producer. The simulation calls both from one thread.
+
+After a crash anywhere, a task is delivered again. Its result, once acknowledged, is found in the log and not
+computed again; a call that was cut runs again with the same key.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import structlog
+
+from ...commands.models import Command, CommandHeader
+from ...commands.wire import encode_command
+from ...events.codec import decode_task
+from ...events.errors import InvalidKey, Undecodable
+from ...events.headers import dead_letter_headers, record_headers
+from ...events.keys import session_key, task_key
+from ...events.log.protocol import (
+    Group,
+    Headers,
+    Isolation,
+    Log,
+    LogFault,
+    NotYet,
+    Place,
+    Producer,
+    Record,
+)
+from ...events.records import ActivityTask
+from ...events.topics import Topics
+from .offsets import Offsets, Ticket
+from .runner import Body
+from .settled import Settled
+
+SESSION_TIMEOUT_MS = 6_000
+"""A dead worker's tasks are given to others this long after its last heartbeat; 6 s is the brokers' minimum."""
+
+UNSETTLED_MAX = 10_000
+"""Results on their way to the broker; more, and no task is taken."""
+
+RESENDS_MAX = 300
+"""Times all unacknowledged results are sent again before the worker gives up; each try lasts seconds."""
+
+LATE_MS = 60_000
+"""A task is past its deadline only when the log's clock is this far past it: brokers' clocks differ."""
+
+logger = structlog.get_logger("wakeful.worker")
+
+
+def no_failpoint(_name: str) -> None:
+    """The crash points of a worker that is not to crash."""
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """One attempt to run. `fresh`: it was never handed to any worker before, so nothing of it can have run."""
+
+    task: ActivityTask
+    command_id: str
+    fresh: bool
+    tickets: list[Ticket] = field(default_factory=list)
+
+    def lies_in(self, places: Sequence[Place]) -> bool:
+        """Whether its task was delivered from these partitions, and from no other."""
+        return all(ticket.watermark.place in places for ticket in self.tickets)
+
+
+@dataclass(frozen=True, slots=True)
+class _Send:
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+@dataclass(slots=True)
+class Counts:
+    """What became of the records so far."""
+
+    taken: int = 0
+    reported: int = 0
+    settled: int = 0
+    already_settled: int = 0
+    expired: int = 0
+    dead_letters: int = 0
+    resent: int = 0
+
+
+class WorkerCore:
+    """One member of one queue's group."""
+
+    def __init__(
+        self,
+        log: Log,
+        topics: Topics,
+        queue: str,
+        *,
+        group: str,
+        worker_id: str,
+        now_ms: Callable[[], int],
+        hit: Callable[[str], None] = no_failpoint,
+        draining: Callable[[Sequence[Place]], None] = lambda _places: None,
+    ) -> None:
+        self.queue = queue
+        self.counts = Counts()
+        self.offsets = Offsets()
+        self._log = log
+        self._topics = topics
+        self._group_name = group
+        self._worker_id = worker_id
+        self._now_ms = now_ms
+        self._hit = hit
+        self._draining = draining
+        self._settled = Settled(log, topics.commands)
+        self._group: Group | None = None
+        self._producer: Producer | None = None
+        self._sending = threading.Lock()
+        self._arriving: set[Place] = set()
+        self._jobs: dict[str, Job] = {}
+        self._unsent: dict[object, _Send] = {}
+        self._acknowledged: deque[object] = deque()
+        self._given_back: deque[Job] = deque()
+        self._fault: LogFault | None = None
+        self._generation = 0
+        self._resends = 0
+        self._log_ms = 0
+
+    def open(self) -> None:
+        """Joins the group; partitions arrive with the next polls."""
+        self._producer = self._log.producer()
+        self._group = self._log.group(
+            self._group_name,
+            [self._topics.activities(self.queue)],
+            _Listener(self),
+            session_timeout_ms=SESSION_TIMEOUT_MS,
+        )
+
+    @property
+    def running(self) -> int:
+        """Jobs taken whose report has not been handed in."""
+        return self.counts.taken - self.counts.reported
+
+    @property
+    def unsettled(self) -> int:
+        """Jobs taken whose result is not acknowledged."""
+        return len(self._jobs)
+
+    def poll(self, records_max: int, timeout_ms: int) -> list[Job]:
+        """Takes up to `records_max` records and returns those that are to run."""
+        self._adopt()
+        records = self._joined.poll(records_max, timeout_ms)
+        self.settle()
+        return self._take(records) if records else []
+
+    def report(self, job: Job, body: Body) -> None:
+        """Sends the result of a job; it is settled when the broker has acknowledged it."""
+        task = job.task
+        header = CommandHeader(
+            tenant=task.tenant,
+            session_id=task.session_id,
+            command_id=job.command_id,
+            issued_at_ms=self._now_ms(),
+            actor=f"worker:{self._worker_id}",
+            on_behalf_of=task.on_behalf_of,
+            channel="worker",
+            expected_seq=None,
+        )
+        encoded = encode_command(Command(header, body))
+        key = session_key(task.tenant, task.session_id)
+        headers = record_headers(encoded, job.command_id)
+        self._send(job, _Send(self._topics.commands, key, encoded.value, headers))
+        self.counts.reported += 1
+
+    def give_back(self, job: Job) -> None:
+        """Lets go of a job without a result: its task stays uncommitted and is delivered again to somebody."""
+        self._given_back.append(job)
+        self.counts.reported += 1
+
+    def settle(self) -> None:
+        """Takes note of what the broker has acknowledged, and sends again what it has not."""
+        producer = self._producer
+        if producer is None:
+            return
+        try:
+            producer.poll()
+        except LogFault as fault:
+            self._fault = self._fault or fault
+        while self._acknowledged:
+            self._acknowledge(self._acknowledged.popleft())
+        while self._given_back:
+            self._jobs.pop(self._given_back.popleft().command_id, None)
+        if self._fault is not None:
+            self._send_again()
+
+    def commit(self) -> None:
+        """Commits what can be; a refusal is no loss, since what is not committed is only looked up again."""
+        due = self.offsets.due()
+        if not due:
+            return
+        try:
+            self._joined.commit(due)
+        except LogFault as fault:
+            logger.debug("offsets not committed", queue=self.queue, fault=str(fault))
+            return
+        self.offsets.committed(due)
+
+    def pause(self) -> None:
+        """Takes no more tasks; membership goes on."""
+        self._joined.pause(self.offsets.places)
+
+    def resume(self) -> None:
+        """Takes tasks again."""
+        self._joined.resume(self.offsets.places)
+
+    def flush(self, timeout_ms: int) -> None:
+        """Waits for acknowledgements, then settles and commits."""
+        if self._producer is None or self._group is None:
+            return
+        try:
+            self._producer.flush(timeout_ms)
+        except LogFault as fault:
+            logger.warning("results not acknowledged", queue=self.queue, fault=str(fault))
+        while self._acknowledged:
+            self._acknowledge(self._acknowledged.popleft())
+        self.commit()
+
+    def close(self) -> None:
+        """Leaves the group, so that others get the partitions at once."""
+        producer, self._producer = self._producer, None
+        group, self._group = self._group, None
+        try:
+            if group is not None:
+                group.close()
+        finally:
+            if producer is not None:
+                producer.close()
+
+    def assigned(self, places: Sequence[Place]) -> None:
+        """Told by the group, inside `poll`."""
+        self._arriving.update(places)
+
+    def revoked(self, places: Sequence[Place]) -> None:
+        """Told by the group, inside `poll`: lets running jobs finish (bounded), commits, and lets go."""
+        self._arriving.difference_update(places)
+        mine = [place for place in places if self.offsets.mark(place) is not None]
+        if mine:
+            self._draining(mine)
+            self.settle()
+            self.commit()
+        self.offsets.drop(places)
+
+    def lost(self, places: Sequence[Place]) -> None:
+        """Told by the group, inside `poll`: others may have the partitions already."""
+        self._arriving.difference_update(places)
+        self.offsets.drop(places)
+
+    def unsettled_in(self, places: Sequence[Place]) -> int:
+        """How many of these partitions' jobs have no acknowledged result."""
+        return sum(job.lies_in(places) for job in self._jobs.values())
+
+    def _adopt(self) -> None:
+        """Positions partitions that were just given to us, and notes their ends: what lies below may have run."""
+        if not self._arriving:
+            return
+        places = sorted(self._arriving)
+        try:
+            committed = self._joined.committed(places)
+        except NotYet:
+            return  # asked again at the next poll
+        ends = self._log.ends(places, Isolation.COMMITTED)
+        self._settled.forget()
+        for place in places:
+            first, end = ends[place]
+            position = committed[place]
+            if position is not None and position < first:
+                logger.warning(
+                    "tasks were deleted before they ran",
+                    place=place,
+                    committed=position,
+                    first=first,
+                )
+            start = first if position is None else max(first, position)
+            self.offsets.assign(place, start, end)
+            self._joined.seek(place, start)
+            self._arriving.discard(place)
+
+    def _take(self, records: Sequence[Record]) -> list[Job]:
+        old_ms = [r.timestamp_ms for r in records if self._was_delivered(r)]
+        if old_ms:
+            self._settled.cover(min(old_ms))
+        elif self._settled.known and self.offsets.all_fresh():
+            self._settled.forget()
+        jobs = []
+        for record in records:
+            self._log_ms = max(self._log_ms, record.timestamp_ms)
+            job = self._take_one(record)
+            if job is not None:
+                self._hit("w.leased")
+                jobs.append(job)
+        return jobs
+
+    def _was_delivered(self, record: Record) -> bool:
+        mark = self.offsets.mark(Place(record.topic, record.partition))
+        return mark is not None and record.offset < mark.fresh_from
+
+    def _take_one(self, record: Record) -> Job | None:
+        mark = self.offsets.mark(Place(record.topic, record.partition))
+        if mark is None:
+            return None  # taken away meanwhile; its new owner has it
+        ticket = mark.take(record.offset)
+        try:
+            task = _task_of(record)
+        except (Undecodable, InvalidKey) as error:
+            self._bury(record, ticket, error)
+            return None
+        command_id = f"{task.idempotency_key}#{task.attempt}"
+        running = self._jobs.get(command_id)
+        if running is not None:
+            running.tickets.append(ticket)
+            return None
+        if record.offset < mark.fresh_from and command_id in self._settled:
+            self.counts.already_settled += 1
+            ticket.settle()
+            return None
+        if task.deadline_ms + LATE_MS <= self._log_ms:
+            self.counts.expired += 1
+            ticket.settle()
+            return None
+        self.counts.taken += 1
+        fresh = task.attempt == 1 and record.offset >= mark.fresh_from
+        job = self._jobs[command_id] = Job(task, command_id, fresh, [ticket])
+        return job
+
+    def _bury(self, record: Record, ticket: Ticket, error: Undecodable | InvalidKey) -> None:
+        reason = error.reason if isinstance(error, Undecodable) else "invalid_key"
+        logger.warning(
+            "task sent to dead letters",
+            offset=record.offset,
+            partition=record.partition,
+            why=str(error),
+        )
+        self.counts.dead_letters += 1
+        headers = dead_letter_headers(record, reason, str(error))
+        self._send(ticket, _Send(self._topics.dead_letters, record.key, record.value, headers))
+
+    def _send(self, owner: Job | Ticket, send: _Send) -> None:
+        with self._sending:
+            self._unsent[owner] = send
+            if self._fault is not None:
+                return  # sent with the others, by the next producer
+            try:
+                self._produce(owner, send)
+            except LogFault as fault:
+                self._fault = fault
+
+    def _produce(self, owner: object, send: _Send) -> None:
+        if self._producer is None:
+            raise LogFault("the worker is closed")
+
+        generation = self._generation
+
+        def delivered(_place: Place, _offset: int, fault: LogFault | None) -> None:
+            if fault is None:
+                self._acknowledged.append(owner)
+            elif generation == self._generation:  # a replaced producer's faults are old news
+                self._fault = self._fault or fault
+
+        self._producer.produce(
+            send.topic, key=send.key, value=send.value, headers=send.headers, delivered=delivered
+        )
+
+    def _acknowledge(self, owner: object) -> None:
+        if self._unsent.pop(owner, None) is None:
+            return  # acknowledged twice, since it was sent twice
+        self._resends = 0
+        self._hit("w.result_sent")
+        if isinstance(owner, Ticket):
+            owner.settle()
+        elif isinstance(owner, Job):
+            self.counts.settled += 1
+            self._jobs.pop(owner.command_id, None)
+            for ticket in owner.tickets:
+                ticket.settle()
+
+    def _send_again(self) -> None:
+        """A new producer for everything unacknowledged; a repeat of what did arrive changes nothing."""
+        with self._sending:
+            fault, self._fault = self._fault, None
+            self._resends += 1
+            logger.warning(
+                "sending results again", queue=self.queue, count=len(self._unsent), fault=str(fault)
+            )
+            if self._resends > RESENDS_MAX:
+                raise LogFault(
+                    f"results were sent {RESENDS_MAX} times and not acknowledged: {fault}"
+                )
+            if self._producer is not None:
+                self._producer.close()
+            self._producer = self._log.producer()
+            self._generation += 1
+            for owner, send in list(self._unsent.items()):
+                self.counts.resent += 1
+                self._produce(owner, send)
+
+    @property
+    def _joined(self) -> Group:
+        if self._group is None:
+            raise LogFault("the worker has not joined its group, or has left it")
+        return self._group
+
+
+class _Listener:
+    """Passes on what the group says; a class of its own keeps these names off the worker's public face."""
+
+    def __init__(self, core: WorkerCore) -> None:
+        self.assigned = core.assigned
+        self.revoked = core.revoked
+        self.lost = core.lost
+
+
+def _task_of(record: Record) -> ActivityTask:
+    task = decode_task(record.value, record.headers)
+    if record.key != task_key(task.idempotency_key, task.attempt):
+        raise Undecodable("wrong_key", f"key {record.key!r} is not that of the task inside")
+    session_key(task.tenant, task.session_id)
+    return task

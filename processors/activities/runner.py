@@ -1,0 +1,188 @@
+"""One attempt of an activity, from its task to the words of its result; nothing here knows a log or a clock.
+
+`prepare` turns a task into a call or says at once why there can be none; `completed` and `failed` turn what came of
+the call into the body of the command that reports it. Whatever a tool does, one of the two can be said.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from ...commands.models import CompleteActivity, FailActivity
+from ...events.errors import InvalidPayload, PayloadTooLarge
+from ...events.payloads import json_payload, storable_text
+from ...events.records import ActivityTask, Failure, Payload
+from .definitions import KEY, Activity, problems
+
+Body = CompleteActivity | FailActivity
+
+DETAIL_MAX = 4096
+"""Bytes of traceback kept with a failure: enough for the frames of the tool, small enough for every event."""
+
+MESSAGE_MAX = 1000
+"""Characters of an exception's message that are kept."""
+
+FRAMES_MAX = 8
+"""Innermost frames of a traceback: those are the tool's."""
+
+KINDS = (
+    "unknown_activity",
+    "wrong_arguments",
+    "raised",
+    "timed_out",
+    "unserialisable_result",
+    "result_too_large",
+)
+"""Every `Failure.kind` a worker reports."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A task that can run: the activity and its typed arguments, the key among them where it takes one."""
+
+    task: ActivityTask
+    activity: Activity[Any]
+    arguments: dict[str, Any]
+
+    def start(self) -> Awaitable[Any]:
+        """Calls the function; nothing of an async one runs before it is awaited."""
+        return self.activity.function(**self.arguments)
+
+
+class Runner:
+    """The loaded activities, on behalf of one worker."""
+
+    def __init__(
+        self, activities: Mapping[str, Activity[Any]], *, worker_id: str, digest_key: bytes
+    ) -> None:
+        self._activities = activities
+        self._worker_id = worker_id
+        self._digest_key = digest_key
+
+    def prepare(self, task: ActivityTask) -> Call | FailActivity:
+        """The call a task asks for; a failure where its activity or arguments are not known here."""
+        activity = self._activities.get(task.name)
+        if activity is None:
+            loaded = ", ".join(sorted(self._activities)) or "none"
+            return self._fail(
+                task,
+                "unknown_activity",
+                "",
+                f"no activity {task.name!r} is loaded here (loaded: {loaded})",
+            )
+        try:
+            arguments = activity.typed_json(_json(task.arguments))
+        except ValidationError as error:
+            told = f"{task.name} does not take the recorded arguments: {problems(error)}"
+            return self._fail(task, "wrong_arguments", "ValidationError", told)
+        except (InvalidPayload, ValueError) as error:
+            told = f"the recorded arguments of {task.name} cannot be read: {error}"
+            return self._fail(task, "wrong_arguments", type(error).__name__, told)
+        if activity.takes_key:
+            arguments[KEY] = task.idempotency_key
+        return Call(task, activity, arguments)
+
+    def completed(self, call: Call, result: Any) -> Body:
+        """The report of a result; a failure where it cannot be stored, or not be read back as its type."""
+        try:
+            payload = self._stored(call.activity, result)
+        except PayloadTooLarge as error:
+            told = f"the result of {call.task.name} has {error.size} bytes, the limit is {error.limit}: "
+            told += "store it elsewhere and return a reference"
+            return self._fail(call.task, "result_too_large", type(result).__name__, told)
+        except ValidationError as error:
+            told = (
+                f"the result of {call.task.name} does not read back as its type: {problems(error)}"
+            )
+            return self._fail(call.task, "unserialisable_result", type(result).__name__, told)
+        except Exception as error:  # noqa: BLE001 a result's own serialisers may raise anything
+            told = f"the result of {call.task.name} cannot be stored as JSON: {message_of(error)}"
+            return self._fail(call.task, "unserialisable_result", type(result).__name__, told)
+        return CompleteActivity(call.task.activity_id, call.task.attempt, payload, self._worker_id)
+
+    def failed(self, task: ActivityTask, error: BaseException) -> FailActivity:
+        """The report of an exception, with a short traceback."""
+        kind = type(error)
+        name = (
+            kind.__qualname__
+            if kind.__module__ == "builtins"
+            else f"{kind.__module__}.{kind.__qualname__}"
+        )
+        return self._fail(task, "raised", name, message_of(error), detail=traceback_of(error))
+
+    def timed_out(self, task: ActivityTask) -> FailActivity:
+        """The report of an attempt that was cancelled at its start-to-close limit."""
+        told = f"{task.name} did not finish within {task.start_to_close_ms} ms and was cancelled"
+        return self._fail(task, "timed_out", "start_to_close", told)
+
+    def _stored(self, activity: Activity[Any], result: Any) -> Payload:
+        """The result as a payload that the workflow can certainly read back."""
+        stored = activity.stored(result)
+        payload = json_payload(stored, self._digest_key)
+        try:
+            activity.result_type.validate_json(_json(payload))
+        except ValidationError:
+            mended = _without_surrogates(stored)
+            if mended == stored:
+                raise
+            payload = json_payload(mended, self._digest_key)
+            activity.result_type.validate_json(_json(payload))
+        return payload
+
+    def _fail(
+        self, task: ActivityTask, kind: str, type_: str, message: str, *, detail: str = ""
+    ) -> FailActivity:
+        failure = Failure(
+            kind=kind,
+            type=storable_text(type_, MESSAGE_MAX),
+            message=storable_text(message, MESSAGE_MAX),
+            detail=detail,
+        )
+        return FailActivity(task.activity_id, task.attempt, failure, self._worker_id)
+
+
+def message_of(error: BaseException) -> str:
+    """What the exception says; its own `__str__` may raise, which says something too."""
+    try:
+        return str(error)
+    except Exception as second:  # noqa: BLE001 foreign code, called only to describe a failure
+        return f"<its message raised {type(second).__name__}>"
+
+
+def traceback_of(error: BaseException) -> str:
+    """The innermost frames, without values of variables; the end is kept where it is too long."""
+    try:
+        lines = traceback.format_exception(
+            type(error), error, error.__traceback__, limit=-FRAMES_MAX
+        )
+    except Exception as second:  # noqa: BLE001 foreign __str__ and __repr__ are called for it
+        return f"<its traceback raised {type(second).__name__}>"
+    text = "".join(lines)
+    stored = text.encode("utf-8", "backslashreplace")
+    if len(stored) > DETAIL_MAX:
+        stored = b"..." + stored[3 - DETAIL_MAX :]
+    return stored.decode("utf-8", "ignore")
+
+
+def _without_surrogates(value: Any) -> Any:
+    """Lone surrogates, which models do produce and no `str` of pydantic can hold, as U+FFFD."""
+    if isinstance(value, str):
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    if isinstance(value, dict):
+        return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_surrogates(item) for item in value]
+    return value
+
+
+def _json(payload: Payload) -> bytes:
+    if payload.encoding != "json" or payload.inline is None:
+        raise InvalidPayload(
+            f"expected inline JSON, got encoding {payload.encoding!r}, ref {payload.ref!r}"
+        )
+    return payload.inline
