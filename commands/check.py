@@ -39,10 +39,15 @@ class Refusal:
 
 def is_repeat(head: Head, command: m.Command, command_hash: bytes) -> bool:
     """Whether this very command (same id, same bytes) was disposed of before."""
-    return any(s.command_id == command.header.command_id and s.command_hash == command_hash for s in head.dedupe)
+    return any(
+        s.command_id == command.header.command_id and s.command_hash == command_hash
+        for s in head.dedupe
+    )
 
 
-def check(session: SessionState, command: m.Command, command_hash: bytes, now_ms: int) -> Refusal | None:
+def check(
+    session: SessionState, command: m.Command, command_hash: bytes, now_ms: int
+) -> Refusal | None:
     """The first check that an external command to an existing session fails; none if it may be applied."""
     return (
         _reused(session.head, command, command_hash)
@@ -74,7 +79,11 @@ def check_unknown(command: m.Command, workflows: frozenset[str]) -> Refusal | No
         )
     if body.workflow not in workflows:
         loaded = ", ".join(sorted(workflows)) or "none"
-        return Refusal("scope", "unknown_workflow", f"no workflow {body.workflow!r} is loaded here (loaded: {loaded})")
+        return Refusal(
+            "scope",
+            "unknown_workflow",
+            f"no workflow {body.workflow!r} is loaded here (loaded: {loaded})",
+        )
     return None
 
 
@@ -103,7 +112,9 @@ def _age(head: Head, issued_at_ms: int, now_ms: int) -> Refusal | None:
 
 def _ended(state: State, command: m.Command) -> Refusal | None:
     if isinstance(command.body, m.OpenSession):
-        return Refusal("ordering", "already_open", f"the session exists already (workflow {state.workflow!r})")
+        return Refusal(
+            "ordering", "already_open", f"the session exists already (workflow {state.workflow!r})"
+        )
     return Refusal("freshness", "session_ended", why_ended(state)) if state.ended else None
 
 
@@ -112,7 +123,9 @@ def _expected_seq(head: Head, command: m.Command) -> Refusal | None:
     if expected is None or expected == head.seq:
         return None
     return Refusal(
-        "freshness", "stale_state", f"expected state version {expected}, the session is at {head.seq}: look again"
+        "freshness",
+        "stale_state",
+        f"expected state version {expected}, the session is at {head.seq}: look again",
     )
 
 
@@ -126,7 +139,9 @@ def _freshness(state: State, command: m.Command) -> Refusal | None:
             return _decision(state, decision)
         case m.ReleaseSession():
             if state.hold is None:
-                return Refusal("freshness", "not_held", "the session is not held: there is nothing to release")
+                return Refusal(
+                    "freshness", "not_held", "the session is not held: there is nothing to release"
+                )
         case _:
             pass
     return None
@@ -135,7 +150,9 @@ def _freshness(state: State, command: m.Command) -> Refusal | None:
 def _decision(state: State, decision: m.DecideApproval) -> Refusal | None:
     if decision.decision not in ("approve", "reject"):
         return Refusal(
-            "freshness", "unknown_decision", f"decision {decision.decision!r} is neither 'approve' nor 'reject'"
+            "freshness",
+            "unknown_decision",
+            f"decision {decision.decision!r} is neither 'approve' nor 'reject'",
         )
     for proposal in state.approvals:
         if proposal.proposal_id == decision.proposal_id:
@@ -150,8 +167,12 @@ def _decision(state: State, decision: m.DecideApproval) -> Refusal | None:
     for past in reversed(state.decided):
         if past.proposal_id == decision.proposal_id:
             by = f" by {past.actor}" if past.actor else ""
-            return Refusal("ordering", "already_decided", f"{decision.proposal_id} was {past.decision}{by}")
+            return Refusal(
+                "ordering", "already_decided", f"{decision.proposal_id} was {past.decision}{by}"
+            )
     open_ids = ", ".join(a.proposal_id for a in state.approvals) or "none"
     return Refusal(
-        "freshness", "unknown_proposal", f"no proposal {decision.proposal_id!r} is open here (open: {open_ids})"
+        "freshness",
+        "unknown_proposal",
+        f"no proposal {decision.proposal_id!r} is open here (open: {open_ids})",
     )

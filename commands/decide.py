@@ -26,12 +26,20 @@ def due(state: State, now_ms: int) -> r.EventBody | None:
         for a in state.approvals
         if a.expires_at_ms <= now_ms
     ]
-    facts += [(t.due_ms, t.step, r.TimerFired(t.timer_id, t.due_ms)) for t in state.timers if t.due_ms <= now_ms]
+    facts += [
+        (t.due_ms, t.step, r.TimerFired(t.timer_id, t.due_ms))
+        for t in state.timers
+        if t.due_ms <= now_ms
+    ]
     return min(facts, key=lambda fact: fact[:2])[2] if facts else None
 
 
 def decide(
-    session: SessionState, command: m.Command, command_hash: bytes, encoded: tuple[bytes, bytes], now_ms: int
+    session: SessionState,
+    command: m.Command,
+    command_hash: bytes,
+    encoded: tuple[bytes, bytes],
+    now_ms: int,
 ) -> list[r.EventBody] | Refusal:
     """The facts that follow; a `Refusal` only where nothing may be recorded (scope).
 
@@ -44,7 +52,9 @@ def decide(
         return _internal(session.state, command.body)
     if is_repeat(session.head, command, command_hash):
         return []
-    if session.state.hold is not None and not isinstance(command.body, m.CancelSession | m.ReleaseSession):
+    if session.state.hold is not None and not isinstance(
+        command.body, m.CancelSession | m.ReleaseSession
+    ):
         return [_park(command, encoded)]
     refusal = check(session, command, command_hash, now_ms)
     return [refused(command, refusal)] if refusal else _external(session.state, command)
@@ -65,7 +75,9 @@ def decide_parked(
 
 def refused(command: m.Command, refusal: Refusal) -> r.CommandRefused:
     """The refusal as a fact of the session."""
-    return r.CommandRefused(type(command.body).__name__, refusal.check, refusal.reason, refusal.detail)
+    return r.CommandRefused(
+        type(command.body).__name__, refusal.check, refusal.reason, refusal.detail
+    )
 
 
 def _park(command: m.Command, encoded: tuple[bytes, bytes]) -> r.CommandParked:
@@ -76,7 +88,9 @@ def _external(state: State, command: m.Command) -> list[r.EventBody]:
     match command.body:
         case m.SendMessage(message=message):
             return [r.MessageReceived(command.header.command_id, message)]
-        case m.DecideApproval(proposal_id=proposal_id, digest=digest, decision="approve", comment=comment):
+        case m.DecideApproval(
+            proposal_id=proposal_id, digest=digest, decision="approve", comment=comment
+        ):
             return [r.ApprovalGranted(proposal_id, digest, comment)]
         case m.DecideApproval(proposal_id=proposal_id, digest=digest, comment=comment):
             return [r.ApprovalRejected(proposal_id, digest, comment)]
@@ -96,7 +110,10 @@ def cancellation(state: State, reason: str) -> list[r.EventBody]:
         r.CancellationRequested(reason),
         *(r.ApprovalWithdrawn(a.proposal_id, "the session is cancelled") for a in state.approvals),
         *(r.TimerCancelled(t.timer_id, "the session is cancelled") for t in state.timers),
-        *(r.ActivityCancelled(a.activity_id, a.attempt, "the session is cancelled") for a in state.activities),
+        *(
+            r.ActivityCancelled(a.activity_id, a.attempt, "the session is cancelled")
+            for a in state.activities
+        ),
         r.SessionCancelled(
             done=tuple(s.activity_id for s in state.settled),
             undone=tuple(a.proposal_id for a in state.approvals),
@@ -105,7 +122,9 @@ def cancellation(state: State, reason: str) -> list[r.EventBody]:
     ]
 
 
-def _internal(state: State, body: m.CompleteActivity | m.FailActivity | m.FireTimer) -> list[r.EventBody] | Refusal:
+def _internal(
+    state: State, body: m.CompleteActivity | m.FailActivity | m.FireTimer
+) -> list[r.EventBody] | Refusal:
     if isinstance(body, m.FireTimer):
         return []  # a nudge: whatever is due became fact before this command was looked at
     running = next((a for a in state.activities if a.activity_id == body.activity_id), None)
@@ -113,9 +132,15 @@ def _internal(state: State, body: m.CompleteActivity | m.FailActivity | m.FireTi
         if isinstance(body, m.CompleteActivity):
             return [r.ActivityCompleted(body.activity_id, body.attempt, body.result, body.worker)]
         return [r.ActivityFailed(body.activity_id, body.attempt, body.failure, body.worker)]
-    digest = body.result.digest if isinstance(body, m.CompleteActivity) else failure_digest(body.failure)
+    digest = (
+        body.result.digest if isinstance(body, m.CompleteActivity) else failure_digest(body.failure)
+    )
     for settled in state.settled:
-        if (settled.activity_id, settled.attempt, settled.digest) == (body.activity_id, body.attempt, digest):
+        if (settled.activity_id, settled.attempt, settled.digest) == (
+            body.activity_id,
+            body.attempt,
+            digest,
+        ):
             return []  # the same result once more: its worker did not see the first acknowledged
     granted = running.attempt if running is not None else body.attempt
     if body.attempt > granted or not _ever_requested(state, body.activity_id):
@@ -126,8 +151,12 @@ def _internal(state: State, body: m.CompleteActivity | m.FailActivity | m.FireTi
 
 def _late(body: m.CompleteActivity | m.FailActivity) -> r.LateResultRecorded:
     if isinstance(body, m.CompleteActivity):
-        return r.LateResultRecorded(body.activity_id, body.attempt, "completed", body.result, None, body.worker)
-    return r.LateResultRecorded(body.activity_id, body.attempt, "failed", None, body.failure, body.worker)
+        return r.LateResultRecorded(
+            body.activity_id, body.attempt, "completed", body.result, None, body.worker
+        )
+    return r.LateResultRecorded(
+        body.activity_id, body.attempt, "failed", None, body.failure, body.worker
+    )
 
 
 def _ever_requested(state: State, activity_id: str) -> bool:
@@ -135,7 +164,11 @@ def _ever_requested(state: State, activity_id: str) -> bool:
     turn, _, step = activity_id.partition(".")
     if not (turn.isascii() and turn.isdigit() and step.isascii() and step.isdigit()):
         return False
-    return 1 <= int(turn) <= state.turn and int(step) >= 1 and (int(turn) < state.turn or int(step) <= state.steps)
+    return (
+        1 <= int(turn) <= state.turn
+        and int(step) >= 1
+        and (int(turn) < state.turn or int(step) <= state.steps)
+    )
 
 
 def _timed_out(activity: OpenActivity) -> r.ActivityFailed:

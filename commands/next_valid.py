@@ -19,12 +19,18 @@ def next_valid(state: State) -> tuple[NextValid, ...]:
 def obligations(state: State) -> tuple[Obligation, ...]:
     """What the session owes or awaits, each with its expiry rule, in the order it came up."""
     owed = [
-        *((a.step, Obligation("activity", a.activity_id, a.name, a.deadline_ms, "fails")) for a in state.activities),
+        *(
+            (a.step, Obligation("activity", a.activity_id, a.name, a.deadline_ms, "fails"))
+            for a in state.activities
+        ),
         *(
             (a.step, Obligation("approval", a.proposal_id, a.name, a.expires_at_ms, "expires"))
             for a in state.approvals
         ),
-        *((t.step, Obligation("timer", t.timer_id, "sleep", t.due_ms, "fires")) for t in state.timers),
+        *(
+            (t.step, Obligation("timer", t.timer_id, "sleep", t.due_ms, "fires"))
+            for t in state.timers
+        ),
     ]
     return tuple(obligation for _, obligation in sorted(owed, key=lambda pair: pair[0]))
 

@@ -64,7 +64,9 @@ def evolve(state: State | None, event: r.Event) -> State:  # noqa: C901, PLR0911
     allowed = targets(state.status if state else None, type(body))
     if not allowed:
         standing = state.status if state else "no session"
-        raise Unfoldable(f"{type(body).__name__} cannot follow {standing} (seq {event.envelope.seq})")
+        raise Unfoldable(
+            f"{type(body).__name__} cannot follow {standing} (seq {event.envelope.seq})"
+        )
     if state is None:
         return _opened(body)
     status = allowed[0]
@@ -90,7 +92,12 @@ def evolve(state: State | None, event: r.Event) -> State:  # noqa: C901, PLR0911
             return replace(state, status=status)
         case r.ApprovalRequested():
             proposal = s.OpenApproval(
-                body.proposal_id, body.step, body.name, body.digest, body.approver, body.expires_at_ms
+                body.proposal_id,
+                body.step,
+                body.name,
+                body.digest,
+                body.approver,
+                body.expires_at_ms,
             )
             return replace(state, approvals=(*state.approvals, proposal), steps=body.step)
         case r.ApprovalGranted():
@@ -139,7 +146,9 @@ def _turn_started(state: State, body: r.TurnStarted) -> State:
     message, queue = None, state.queue
     if body.message_id is not None:
         if not queue or queue[0].message_id != body.message_id:
-            raise Unfoldable(f"turn {body.turn} takes message {body.message_id!r}, which is not first in the queue")
+            raise Unfoldable(
+                f"turn {body.turn} takes message {body.message_id!r}, which is not first in the queue"
+            )
         message, queue = queue[0], queue[1:]
     return replace(
         state,
@@ -169,8 +178,12 @@ def _turn_ended(state: State, status: str, data: r.Payload | None) -> State:
 
 
 def _requested(state: State, body: r.ActivityRequested) -> State:
-    if body.proposal_id is not None and all(g.proposal_id != body.proposal_id for g in state.grants):
-        raise Unfoldable(f"activity {body.activity_id} uses approval {body.proposal_id}, which is not granted")
+    if body.proposal_id is not None and all(
+        g.proposal_id != body.proposal_id for g in state.grants
+    ):
+        raise Unfoldable(
+            f"activity {body.activity_id} uses approval {body.proposal_id}, which is not granted"
+        )
     running = s.OpenActivity(body.activity_id, body.step, body.name, body.attempt, body.deadline_ms)
     return replace(
         state,
@@ -225,4 +238,6 @@ def _released(state: State) -> str:
 
 def failure_digest(failure: r.Failure) -> bytes:
     """What tells a repeated failure from another one; not a secret, never stored as evidence."""
-    return "\0".join((failure.kind, failure.type, failure.message)).encode(errors="surrogatepass")[:64]
+    return "\0".join((failure.kind, failure.type, failure.message)).encode(errors="surrogatepass")[
+        :64
+    ]

@@ -10,29 +10,33 @@ Rules:
 from __future__ import annotations
 
 from . import records as r
-from .state import Status as S
+from .state import Status
 
 Row = tuple[str | None, type, str]
 
-_OPEN = (S.OPENED, S.RUNNING, S.WAITING, S.SUSPENDED, S.RECOVERING)
+_OPEN = (Status.OPENED, Status.RUNNING, Status.WAITING, Status.SUSPENDED, Status.RECOVERING)
 _WAIT_ENDS = (r.ApprovalGranted, r.ApprovalRejected, r.ApprovalExpired, r.TimerFired)
 
 ROWS: tuple[Row, ...] = (
-    (None, r.SessionOpened, S.OPENED),
-    (S.OPENED, r.TurnStarted, S.RUNNING),
-    (S.SUSPENDED, r.TurnStarted, S.RUNNING),
-    (S.RUNNING, r.SessionWaiting, S.WAITING),
-    *((S.WAITING, ends, S.RUNNING) for ends in _WAIT_ENDS),
-    *((S.RUNNING, ends, S.RUNNING) for ends in _WAIT_ENDS),
-    (S.RUNNING, r.TurnCompleted, S.SUSPENDED),
-    (S.RUNNING, r.SessionCompleted, S.COMPLETED),
-    (S.RUNNING, r.SessionFailed, S.FAILED),
-    (S.RUNNING, r.NondeterminismFound, S.RECOVERING),
-    *((status, r.SessionHeld, S.RECOVERING) for status in _OPEN if status != S.RECOVERING),
-    (S.RECOVERING, r.SessionReleased, S.OPENED),
-    (S.RECOVERING, r.SessionReleased, S.RUNNING),
-    (S.RECOVERING, r.SessionReleased, S.SUSPENDED),
-    *((status, r.SessionCancelled, S.CANCELLED) for status in _OPEN),
+    (None, r.SessionOpened, Status.OPENED),
+    (Status.OPENED, r.TurnStarted, Status.RUNNING),
+    (Status.SUSPENDED, r.TurnStarted, Status.RUNNING),
+    (Status.RUNNING, r.SessionWaiting, Status.WAITING),
+    *((Status.WAITING, ends, Status.RUNNING) for ends in _WAIT_ENDS),
+    *((Status.RUNNING, ends, Status.RUNNING) for ends in _WAIT_ENDS),
+    (Status.RUNNING, r.TurnCompleted, Status.SUSPENDED),
+    (Status.RUNNING, r.SessionCompleted, Status.COMPLETED),
+    (Status.RUNNING, r.SessionFailed, Status.FAILED),
+    (Status.RUNNING, r.NondeterminismFound, Status.RECOVERING),
+    *(
+        (status, r.SessionHeld, Status.RECOVERING)
+        for status in _OPEN
+        if status != Status.RECOVERING
+    ),
+    (Status.RECOVERING, r.SessionReleased, Status.OPENED),
+    (Status.RECOVERING, r.SessionReleased, Status.RUNNING),
+    (Status.RECOVERING, r.SessionReleased, Status.SUSPENDED),
+    *((status, r.SessionCancelled, Status.CANCELLED) for status in _OPEN),
 )
 
 _TARGETS: dict[tuple[str | None, type], tuple[str, ...]] = {}
@@ -61,5 +65,7 @@ def mermaid() -> str:
     lines = ["stateDiagram-v2"]
     for (source, target), events in arrows.items():
         lines.append(f"    {source or '[*]'} --> {target}: {', '.join(events)}")
-    lines += [f"    {ended} --> [*]" for ended in (S.COMPLETED, S.FAILED, S.CANCELLED)]
+    lines += [
+        f"    {ended} --> [*]" for ended in (Status.COMPLETED, Status.FAILED, Status.CANCELLED)
+    ]
     return "\n".join(lines)

@@ -59,7 +59,9 @@ def outcome_of(event: r.Event) -> r.Outcome | None:
             return _outcome(event, "completed", turn=body.turn, message=body.outcome)
         case r.SessionFailed() as body:
             failure = body.failure
-            return _outcome(event, "failed", turn=body.turn, reason=failure.kind, detail=failure.message)
+            return _outcome(
+                event, "failed", turn=body.turn, reason=failure.kind, detail=failure.message
+            )
         case r.SessionCancelled():
             return _outcome(event, "cancelled")
         case _:
@@ -90,7 +92,7 @@ def _place(event: r.Event) -> tuple[str, str, int, int]:
     return envelope.tenant, envelope.session_id, envelope.seq, envelope.at_ms
 
 
-def _outcome(  # noqa: PLR0913 - the fields of a record
+def _outcome(
     event: r.Event,
     kind: str,
     *,

@@ -89,6 +89,12 @@ class Session:
         except Unfoldable as error:
             self.broken = str(error)
 
+    def apply_unreadable(self, envelope: r.Envelope, hashed: bytes, told: str) -> None:
+        """Folds in an event of which only the envelope could be read."""
+        self.head = fold_head(self.head, envelope, hashed)
+        if self.broken is None:
+            self.broken = told
+
     def fold(self, event: r.Event) -> None:
         """The body fold and the journal."""
         if isinstance(event.body, r.SessionCancelled) and self.broken is not None:
@@ -162,7 +168,9 @@ class CommandHandler:
         if session.state is None:
             refusal = check_unknown(command, frozenset(self._app.workflows))
             if refusal is None and isinstance(command.body, m.OpenSession):
-                self._record(session, run, r.SessionOpened(command.body.workflow), command.header.actor)
+                self._record(
+                    session, run, r.SessionOpened(command.body.workflow), command.header.actor
+                )
             return refusal
         self._fire_due(session, run, run.now_ms)
         folded = SessionState(session.head, session.state)
@@ -180,20 +188,32 @@ class CommandHandler:
         return None
 
     def _fire_due(self, session: Session, run: _Run, now_ms: int) -> None:
-        while (due_ms := session.next_due_ms()) is not None and due_ms <= now_ms and session.state is not None:
+        while (
+            (due_ms := session.next_due_ms()) is not None
+            and due_ms <= now_ms
+            and session.state is not None
+        ):
             body = due(session.state, now_ms)
             if body is None:
                 return
             self._record(session, run, body, ENGINE)
 
-    def _decide_parked(self, session: Session, run: _Run, parked: tuple[ParkedCommand, ...]) -> None:
+    def _decide_parked(
+        self, session: Session, run: _Run, parked: tuple[ParkedCommand, ...]
+    ) -> None:
         """Decides what was kept, in order, each at its own place in time and with itself as the cause."""
         release = run.received
         for kept in parked:
             command: m.Command = COMMANDS.decode_body(kept.command, kept.fingerprint)
             encoded = Encoded(kept.fingerprint, kept.command, b"", "")
             run.received = Received(
-                command, encoded, kept.command_hash, kept.topic, kept.partition, kept.offset, kept.at_ms
+                command,
+                encoded,
+                kept.command_hash,
+                kept.topic,
+                kept.partition,
+                kept.offset,
+                kept.at_ms,
             )
             self._fire_due(session, run, kept.at_ms)
             if session.state is None:
@@ -203,9 +223,15 @@ class CommandHandler:
                     r.CommandParked(type(command.body).__name__, kept.fingerprint, kept.command)
                 ]
             else:
-                decided = decide_parked(SessionState(session.head, session.state), command, kept.command_hash)
+                decided = decide_parked(
+                    SessionState(session.head, session.state), command, kept.command_hash
+                )
             if isinstance(decided, Refusal):
-                decided = [r.CommandRefused(type(command.body).__name__, decided.check, decided.reason, decided.detail)]
+                decided = [
+                    r.CommandRefused(
+                        type(command.body).__name__, decided.check, decided.reason, decided.detail
+                    )
+                ]
             for body in decided:
                 self._record(session, run, body, command.header.actor)
         run.received = release
@@ -216,7 +242,9 @@ class CommandHandler:
         while work:
             body, actor = work.pop()
             if len(run.out) >= FACTS_PER_COMMAND_MAX:
-                raise RuntimeError(f"one command led to {FACTS_PER_COMMAND_MAX} facts: the workflow loops")
+                raise RuntimeError(
+                    f"one command led to {FACTS_PER_COMMAND_MAX} facts: the workflow loops"
+                )
             event = self._stamp(session, run, body, actor)
             following = self._advance(session, event)
             author = f"workflow:{session.state.workflow}" if session.state else ENGINE
@@ -282,7 +310,9 @@ class CommandHandler:
             session.announced = True
             self._stamp(session, run, r.SessionHeld("does_not_fold", told), ENGINE)
         if isinstance(command.body, m.CancelSession):
-            self._stamp(session, run, r.CancellationRequested(command.body.reason), command.header.actor)
+            self._stamp(
+                session, run, r.CancellationRequested(command.body.reason), command.header.actor
+            )
             ended = self._stamp(session, run, r.SessionCancelled((), (), ()), command.header.actor)
             session.fold(ended)
         elif isinstance(command.body, m.ReleaseSession):
@@ -295,14 +325,16 @@ class CommandHandler:
 
     def _hold_broken(self, session: Session, run: _Run, told: str) -> None:
         """An engine fault while this command was applied: hold the session, keep the command."""
-        if isinstance(run.received.command.body, m.FireTimer) and session.state is None:
-            return
         if session.state is None:
             raise RuntimeError(f"session {session.session_id!r} failed before it was open: {told}")
         if session.state.hold is None:
             self._record(session, run, r.SessionHeld("engine_fault", told), ENGINE)
+        if isinstance(run.received.command.body, m.FireTimer):
+            return
         encoded = run.received.encoded
-        parked = r.CommandParked(type(run.received.command.body).__name__, encoded.fingerprint, encoded.body)
+        parked = r.CommandParked(
+            type(run.received.command.body).__name__, encoded.fingerprint, encoded.body
+        )
         self._record(session, run, parked, run.received.command.header.actor)
 
     @staticmethod
@@ -313,7 +345,11 @@ class CommandHandler:
     @staticmethod
     def _on_behalf_of(session: Session, actor: str, header: m.CommandHeader) -> str | None:
         """Whoever's message this turn answers, for what the workflow does; else what the command says."""
-        if session.state is not None and session.state.message is not None and actor != header.actor:
+        if (
+            session.state is not None
+            and session.state.message is not None
+            and actor != header.actor
+        ):
             return session.state.message.actor
         return header.on_behalf_of
 

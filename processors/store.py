@@ -14,6 +14,7 @@ from typing import Self, cast
 
 from ..events import records as r
 from ..events.codec import EVENTS, STATES
+from ..events.envelopes import read_envelope
 from ..events.errors import Corrupt, Undecodable
 from ..events.hashing import event_hash
 from ..events.keys import split_key
@@ -68,7 +69,10 @@ class Store:
         self._db = connection
         self._db.isolation_level = None
         self._db.executescript(_TABLES)
-        if self._mark("layout", LAYOUT) != LAYOUT or self._mark("state", STATE_VERSION) != STATE_VERSION:
+        if (
+            self._mark("layout", LAYOUT) != LAYOUT
+            or self._mark("state", STATE_VERSION) != STATE_VERSION
+        ):
             self.clear()
 
     @classmethod
@@ -104,7 +108,9 @@ class Store:
     @property
     def open_from(self) -> int | None:
         """A bound below the first event of every session that is not at rest; none where all are."""
-        return cast("int | None", self._db.execute("SELECT MIN(open_from) FROM sessions").fetchone()[0])
+        return cast(
+            "int | None", self._db.execute("SELECT MIN(open_from) FROM sessions").fetchone()[0]
+        )
 
     def load(self, key: bytes) -> Session | None:
         """The session as of `position`; `Corrupt` where the chain does not hold, so that the file is dropped."""
@@ -119,12 +125,20 @@ class Store:
             except Undecodable as error:
                 raise Corrupt(f"the stored state of {key!r} cannot be read: {error}") from error
             session.head, session.state = folded.head, folded.state
-        tail = self._db.execute("SELECT seq, fingerprint, body FROM tails WHERE key = ? ORDER BY seq", (key,))
+        tail = self._db.execute(
+            "SELECT seq, fingerprint, body FROM tails WHERE key = ? ORDER BY seq", (key,)
+        )
         for seq, fingerprint, body in tail:
+            if not follows(session, read_envelope(body)):
+                raise Corrupt(
+                    f"stored event {seq} of {key!r} does not continue event {session.head.seq}"
+                )
             fold_stored(session, TailEvent(seq, fingerprint, body))
         return session
 
-    def write(self, changes: Iterable[Change], *, position: int, open_from: int, cause_high: int) -> None:
+    def write(
+        self, changes: Iterable[Change], *, position: int, open_from: int, cause_high: int
+    ) -> None:
         """Takes in committed events: `position` is above them, `open_from` at or below them."""
         self._db.execute("BEGIN")
         try:
@@ -160,7 +174,8 @@ class Store:
         if session.at_rest:
             base = encode_base(session)
             self._db.execute(
-                "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, NULL)", (key, base, session.next_due_ms())
+                "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, NULL)",
+                (key, base, session.next_due_ms()),
             )
             self._db.execute("DELETE FROM tails WHERE key = ?", (key,))
             return
@@ -193,17 +208,25 @@ def encode_base(session: Session) -> bytes:
     return STATES.encode(SessionState(session.head, session.state)).value
 
 
-def fold_stored(session: Session, stored: TailEvent) -> r.Event | None:
-    """Folds one stored event in, after checking that it continues the chain; none where its body is unreadable."""
+def fold_stored(session: Session, stored: TailEvent) -> r.Envelope:
+    """Folds one event in that continues the session (`follows`).
+
+    A record type that this version does not know breaks the session, not the partition: its envelope still counts.
+    """
     hashed = event_hash(stored.fingerprint, stored.body, session.head.hash)
     try:
         event: r.Event = EVENTS.decode_body(stored.body, stored.fingerprint)
     except Undecodable as error:
-        raise Corrupt(
-            f"event {stored.seq} of session {session.session_id!r} cannot be read: {error}: deploy a version that knows it"
-        ) from error
-    envelope = event.envelope
-    if envelope.seq != session.head.seq + 1 or envelope.prev_hash != session.head.hash:
-        raise Corrupt(f"event {envelope.seq} of session {session.session_id!r} does not continue event {session.head.seq}")
+        envelope = read_envelope(stored.body)
+        told = (
+            f"event {envelope.seq} cannot be read ({error}): deploy a version that knows its schema"
+        )
+        session.apply_unreadable(envelope, hashed, told)
+        return envelope
     session.apply(event, hashed)
-    return event
+    return event.envelope
+
+
+def follows(session: Session, envelope: r.Envelope) -> bool:
+    """Whether an event with this envelope is the session's next: by number and by chain."""
+    return envelope.seq == session.head.seq + 1 and envelope.prev_hash == session.head.hash

@@ -46,7 +46,9 @@ class Advanced:
     stretch: Stretch | None
 
 
-def advance(workflows: Workflows, position: Position, event: r.Event, stretch: Stretch | None, facts: Facts) -> Advanced:
+def advance(
+    workflows: Workflows, position: Position, event: r.Event, stretch: Stretch | None, facts: Facts
+) -> Advanced:
     """Drives the workflow after `event`; gives what it asks for next."""
     state = position.state
     if state.hold is not None or state.ended:
@@ -57,7 +59,11 @@ def advance(workflows: Workflows, position: Position, event: r.Event, stretch: S
         return Advanced(_next_turn(workflows, state) if state.queue else [], None)
     if not isinstance(event.body, _RESUMES):
         return Advanced([], stretch)
-    if stretch is not None and not stretch.dead and not isinstance(event.body, r.TurnStarted | r.SessionReleased):
+    if (
+        stretch is not None
+        and not stretch.dead
+        and not isinstance(event.body, r.TurnStarted | r.SessionReleased)
+    ):
         asked = stretch.feed(event)
     else:
         rebuilt = _rebuild(workflows, position, facts)
@@ -79,13 +85,23 @@ _ENDS = r.TurnCompleted | r.SessionCompleted | r.SessionFailed | r.SessionHeld
 
 def waiting(state: State) -> bool:
     """Whether only waits are left, so that the session parks."""
-    return state.status == Status.RUNNING and state.hold is None and not state.activities and state.waits
+    return (
+        state.status == Status.RUNNING
+        and state.hold is None
+        and not state.activities
+        and state.waits
+    )
 
 
 def _next_turn(workflows: Workflows, state: State) -> list[r.EventBody]:
     workflow = workflows.newest(state.workflow)
     if workflow is None:
-        return [r.SessionHeld("workflow_missing", f"no workflow {state.workflow!r} is loaded: deploy it, then release")]
+        return [
+            r.SessionHeld(
+                "workflow_missing",
+                f"no workflow {state.workflow!r} is loaded: deploy it, then release",
+            )
+        ]
     versions = [r.Version("workflow", f"{workflow.name}:{workflow.version}")]
     versions += [r.Version(name, version) for name, version in workflow.versions]
     started = r.TurnStarted(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, get_type_hints
 
@@ -31,7 +31,7 @@ class Workflow(Generic[S]):
 
     def __init__(
         self,
-        function: Callable[..., Awaitable[S]],
+        function: Callable[..., Coroutine[Any, Any, S]],
         *,
         name: str,
         version: int,
@@ -53,13 +53,19 @@ class Workflow(Generic[S]):
     def _read_signature(self) -> type[S]:
         parameters = list(inspect.signature(self.function).parameters.values())
         if len(parameters) != _PARAMETERS or not inspect.iscoroutinefunction(self.function):
-            raise Declined(f"workflow {self.name!r} must be 'async def {self.name}(turn, state, message)'")
+            raise Declined(
+                f"workflow {self.name!r} must be 'async def {self.name}(turn, state, message)'"
+            )
         state: type[S] | None = get_type_hints(self.function).get(parameters[1].name)
         if state is None:
             told = f"parameter {parameters[1].name!r} of workflow {self.name!r} has no type"
-            raise Declined(f"{told}: annotate it with the class of the state that lives between turns")
+            raise Declined(
+                f"{told}: annotate it with the class of the state that lives between turns"
+            )
         if not isinstance(state, type):
-            raise Declined(f"the state of workflow {self.name!r} must be a class, such as a pydantic BaseModel")
+            raise Declined(
+                f"the state of workflow {self.name!r} must be a class, such as a pydantic BaseModel"
+            )
         return state
 
     def _check_initial(self) -> None:
@@ -72,7 +78,7 @@ class Workflow(Generic[S]):
 
 def workflow(
     name: str, *, version: int, versions: Mapping[str, str] | None = None
-) -> Callable[[Callable[..., Awaitable[S]]], Workflow[S]]:
+) -> Callable[[Callable[..., Coroutine[Any, Any, S]]], Workflow[S]]:
     """Declares `async def f(turn, state, message) -> state` as a workflow.
 
     A turn runs once per message; what it returns is the state of the next. `version` is raised when the steps
@@ -82,7 +88,7 @@ def workflow(
     if version < 1:
         raise Declined(f"workflow {name!r} has version {version}: versions count from 1")
 
-    def declare(function: Callable[..., Awaitable[S]]) -> Workflow[S]:
+    def declare(function: Callable[..., Coroutine[Any, Any, S]]) -> Workflow[S]:
         return Workflow(function, name=name, version=version, versions=versions or {})
 
     return declare

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import traceback
 from collections.abc import Coroutine
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,7 +46,11 @@ class Stretch:
     """One turn's coroutine from its start; dropped and rebuilt at will, never copied."""
 
     def __init__(
-        self, workflow: Workflow[Any], context: TurnContext, data: r.Payload | None, message: Message
+        self,
+        workflow: Workflow[Any],
+        context: TurnContext,
+        data: r.Payload | None,
+        message: Message,
     ) -> None:
         self.context = context
         self.now_ms = 0
@@ -56,7 +61,9 @@ class Stretch:
         self._waits: dict[str, tuple[str, Step]] = {}
         self._grants: dict[bytes, str] = {}
         self._outcome: r.Payload | None = None
-        self._turn = Turn(self, tenant=context.tenant, session_id=context.session_id, number=context.turn)
+        self._turn = Turn(
+            self, tenant=context.tenant, session_id=context.session_id, number=context.turn
+        )
         self._coroutine: Coroutine[Any, Any, Any] | None = None
         self._data = data
         self._message = message
@@ -81,10 +88,8 @@ class Stretch:
         """Lets the coroutine go; what its `finally` blocks ask for is discarded."""
         self.dead = True
         if self._coroutine is not None:
-            try:
+            with suppress(TurnDropped, Exception):  # a dying coroutine's words count for nothing
                 self._coroutine.close()
-            except (TurnDropped, Exception):  # noqa: BLE001, S110 - a dying coroutine's words count for nothing
-                pass
             self._coroutine = None
 
     def run(self, action: Action[Any]) -> Step:
@@ -176,7 +181,11 @@ class Stretch:
             return [*self._take(), r.SessionFailed(self.context.turn, failure, messages_unread=0)]
         except RuntimeError as error:
             if "event loop" in str(error):
-                return [self._misused(f"it used asyncio ({error}): use turn.sleep, or an activity for I/O")]
+                return [
+                    self._misused(
+                        f"it used asyncio ({error}): use turn.sleep, or an activity for I/O"
+                    )
+                ]
             return [self._held("workflow_raised", error)]
         except WorkflowMisuse as error:
             return [self._misused(str(error))]
@@ -187,7 +196,11 @@ class Stretch:
         workflow, key = self._workflow, self.context.digest_key
         if not isinstance(returned, workflow.state_class):
             wanted = workflow.state_class.__name__
-            return [self._misused(f"it returned {returned!r}: return the {wanted} that the next turn starts from")]
+            return [
+                self._misused(
+                    f"it returned {returned!r}: return the {wanted} that the next turn starts from"
+                )
+            ]
         try:
             state = json_payload(json.loads(workflow.state_type.dump_json(returned)), key)
         except Exception as error:  # noqa: BLE001 - user types decide what raises; it becomes a hold
@@ -195,10 +208,17 @@ class Stretch:
         asked = self._take()
         if self._outcome is not None:
             end: r.EventBody = r.SessionCompleted(
-                self.context.turn, self.steps, self._outcome, state, verified_by=None, messages_unread=0
+                self.context.turn,
+                self.steps,
+                self._outcome,
+                state,
+                verified_by=None,
+                messages_unread=0,
             )
         else:
-            end = r.TurnCompleted(self.context.turn, self.steps, state, obligations=(), next_valid=())
+            end = r.TurnCompleted(
+                self.context.turn, self.steps, state, obligations=(), next_valid=()
+            )
         return [*asked, end]
 
     def _resolve(self, event: r.Event) -> Step | None:
@@ -211,9 +231,13 @@ class Stretch:
                 return self._settle(body.activity_id, None, ActivityError(name, body.failure))
             case r.ApprovalGranted():
                 self._grants[body.digest] = body.proposal_id
-                return self._settle(body.proposal_id, Approval(True, "approved", actor, body.comment), None)
+                return self._settle(
+                    body.proposal_id, Approval(True, "approved", actor, body.comment), None
+                )
             case r.ApprovalRejected():
-                return self._settle(body.proposal_id, Approval(False, "rejected", actor, body.comment), None)
+                return self._settle(
+                    body.proposal_id, Approval(False, "rejected", actor, body.comment), None
+                )
             case r.ApprovalExpired():
                 return self._settle(body.proposal_id, Approval(False, "expired", "", ""), None)
             case r.TimerFired():
@@ -247,12 +271,16 @@ class Stretch:
         activity, key = action.activity, self.context.digest_key
         arguments = json_payload(action.arguments, key)
         approver = activity.approval.approver if activity.approval else ""
-        digest = action_digest(activity.name, activity.contract.word, arguments.inline or b"", approver, key)
+        digest = action_digest(
+            activity.name, activity.contract.word, arguments.inline or b"", approver, key
+        )
         return digest, arguments
 
     def _next_step(self) -> int:
         if self._outcome is not None:
-            raise WorkflowMisuse("a step was asked for after turn.complete: complete last, then return the state")
+            raise WorkflowMisuse(
+                "a step was asked for after turn.complete: complete last, then return the state"
+            )
         if len(self._asked) >= STEPS_PER_ACTIVATION_MAX:
             told = f"{STEPS_PER_ACTIVATION_MAX} steps were asked for without a wait: await a result in that loop"
             raise WorkflowMisuse(told)

@@ -25,7 +25,10 @@ class UnapprovedAction(ActivityError):
             f"{name} needs the approval of {approver!r} for these arguments: "
             "'await turn.approval(action)' first, and run the same action"
         )
-        super().__init__(name, Failure(kind="unapproved_action", type="UnapprovedAction", message=told, detail=""))
+        super().__init__(
+            name,
+            Failure(kind="unapproved_action", type="UnapprovedAction", message=told, detail=""),
+        )
 
 
 class WorkflowMisuse(Exception):

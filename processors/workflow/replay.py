@@ -106,13 +106,18 @@ def describe(body: r.EventBody) -> str:
 
 
 def _compare(recorded: r.EventBody, asked: r.EventBody | None) -> Divergence | None:
-    same = asked is not None and describe(recorded) == describe(asked) and _step(recorded) == _step(asked)
+    same = (
+        asked is not None
+        and describe(recorded) == describe(asked)
+        and _step(recorded) == _step(asked)
+    )
     return None if same else _difference(recorded, asked)
 
 
 def _difference(recorded: r.EventBody | None, asked: r.EventBody | None) -> Divergence:
     told = [
-        "nothing more" if body is None else f"step {_step(body)}: {describe(body)}" for body in (recorded, asked)
+        "nothing more" if body is None else f"step {_step(body)}: {describe(body)}"
+        for body in (recorded, asked)
     ]
     return Divergence(_step(recorded if recorded is not None else asked), *told)
 

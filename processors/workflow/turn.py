@@ -76,7 +76,9 @@ class Turn:
         of exactly this action is there.
         """
         if not isinstance(action, Action):
-            raise WorkflowMisuse(f"turn.run takes an action, got {action!r}: write turn.run(activity.call(…))")
+            raise WorkflowMisuse(
+                f"turn.run takes an action, got {action!r}: write turn.run(activity.call(…))"
+            )
         payload: Payload = await self._live().run(action)
         result: R = action.activity.result_type.validate_json(payload.inline or b"null")
         return result
@@ -84,7 +86,9 @@ class Turn:
     async def approval(self, action: Action[Any]) -> Approval:
         """Asks for approval of this action; at once where its rule asks nobody. An approval is used by one `run`."""
         if not isinstance(action, Action):
-            raise WorkflowMisuse(f"turn.approval takes an action, got {action!r}: write activity.call(…)")
+            raise WorkflowMisuse(
+                f"turn.approval takes an action, got {action!r}: write activity.call(…)"
+            )
         if not action.needs_approval():
             return Approval(granted=True, decision="not_needed", actor="", comment="")
         decided: Approval = await self._live().approval(action)

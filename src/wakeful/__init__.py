@@ -9,3 +9,25 @@ if not (_Path(__file__).parent / "events").is_dir():
         "this checkout of wakeful has text files where links to folders belong: clone it again "
         "with `git clone -c core.symlinks=true`, or install a wheel"
     )
+
+from .processors.activities.contracts import Read, Write
+from .processors.activities.definitions import Action, Activity, Needs, activity
+from .processors.workflow.definitions import Message, Workflow, workflow
+from .processors.workflow.errors import ActivityError, UnapprovedAction
+from .processors.workflow.turn import Approval, Turn
+
+__all__ = [
+    "Action",
+    "Activity",
+    "ActivityError",
+    "Approval",
+    "Message",
+    "Needs",
+    "Read",
+    "Turn",
+    "UnapprovedAction",
+    "Workflow",
+    "Write",
+    "activity",
+    "workflow",
+]

@@ -1,0 +1,325 @@
+"""The transactional loop of a session processor, as a step machine: it stops between any two calls to a port.
+
+`steps()` yields the name of each crash point as it passes it; production drives it in a `for`, the simulation picks
+who steps next and may drop it anywhere. The rules that make it exactly-once:
+
+1. begin → the group's membership → offsets, for every partition that will be written for → fold on scratch copies →
+   produce → commit → only then replace live states, and the file behind them.
+2. Any fault, unknown outcome or lost partition has one answer, `_recover`: a new producer (its `start` settles the old
+   one), live states and coroutines forgotten, and every owned partition restored from what is committed. The lost
+   answer may have been "committed", so events are folded again before commands go on.
+3. A rebalance is met with no transaction open (callbacks run inside `poll`); the records of that poll are thrown away.
+4. Faults in a row end the process, and so does a fatal one; the supervisor starts it again under the same names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import structlog
+
+from ..commands.models import Command, CommandHeader, FireTimer
+from ..commands.wire import encode_command
+from ..events.headers import record_headers
+from ..events.keys import split_key
+from ..events.log.protocol import (
+    Fatal,
+    Group,
+    Log,
+    LogFault,
+    NotYet,
+    Place,
+    Producer,
+    Record,
+    TransactionalProducer,
+)
+from ..events.topics import Topics
+from .clock import Clock
+from .outputs import Folded, Folder, with_batch
+from .partition import Partition
+from .session import ENGINE, CommandHandler
+
+logger = structlog.get_logger(__name__)
+
+FAULTS_IN_A_ROW_MAX = 3
+"""Recoveries without a commit between them; after that a fresh process is the better cure."""
+
+NUDGE_AGAIN_MS = 2_000
+"""A wake-up still undecided after this long is sent again; a repeat is harmless."""
+
+NUDGES_MAX = 500
+"""Wake-ups per partition and look: ten thousand sessions due at once drain over several looks."""
+
+
+class LoopFailed(Exception):
+    """The loop gave up; the process ends with a non-zero code and is started again."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopSettings:
+    """`name` is the processor's stable name (group and ordinal): its group instance and transactional id."""
+
+    group: str
+    name: str
+    folder: Path | None
+    batch_records: int = 500
+    poll_ms: int = 100
+    wake_ms: int = 50
+    session_timeout_ms: int = 10_000
+
+    def __post_init__(self) -> None:
+        for bound in ("batch_records", "poll_ms", "wake_ms", "session_timeout_ms"):
+            if getattr(self, bound) < 1:
+                raise ValueError(f"{bound} is {getattr(self, bound)}: expected 1 or more")
+
+
+@dataclass(slots=True)
+class _Changes:
+    """What the group told during a poll; flags only, since callbacks run inside the client."""
+
+    assigned: set[int] = field(default_factory=set)
+    gone: set[int] = field(default_factory=set)
+
+    def __bool__(self) -> bool:
+        return bool(self.assigned or self.gone)
+
+
+class _Listener:
+    def __init__(self) -> None:
+        self.changes = _Changes()
+
+    def assigned(self, places: Sequence[Place]) -> None:
+        self.changes.assigned.update(p.partition for p in places)
+
+    def revoked(self, places: Sequence[Place]) -> None:
+        self.changes.gone.update(p.partition for p in places)
+        self.changes.assigned.difference_update(p.partition for p in places)
+
+    def lost(self, places: Sequence[Place]) -> None:
+        self.revoked(places)
+
+    def take(self) -> _Changes:
+        taken, self.changes = self.changes, _Changes()
+        return taken
+
+
+class Loop:
+    """See the module. Not thread-safe: one thread owns it and its clients."""
+
+    def __init__(
+        self,
+        log: Log,
+        topics: Topics,
+        handler: CommandHandler,
+        settings: LoopSettings,
+        clock: Clock,
+        *,
+        open_partition: Callable[[int], Partition] | None = None,
+    ) -> None:
+        self._log = log
+        self._topics = topics
+        self._settings = settings
+        self._clock = clock
+        self._folder = Folder(topics, handler)
+        self._open_partition = open_partition or self._partition
+        self._listener = _Listener()
+        self._partitions: dict[int, Partition] = {}
+        self._producer: TransactionalProducer
+        self._faults = 0
+        self._woke_ms = 0
+        self.stopping = False
+
+    def steps(self) -> Iterator[str]:
+        """Runs until `stopping`; yields crash points. Closes what it opened when it is exhausted or closed."""
+        settings = self._settings
+        group = self._log.group(
+            settings.group,
+            [self._topics.commands],
+            self._listener,
+            instance_id=settings.name,
+            session_timeout_ms=settings.session_timeout_ms,
+        )
+        wakes = self._log.producer()
+        self._producer = self._log.transactional(settings.name)
+        try:
+            yield from self._start_producer()
+            while not self.stopping:
+                yield from self._cycle(group, wakes)
+        finally:
+            self._producer.abandon()
+            for partition in self._partitions.values():
+                partition.close()
+            wakes.close()
+            group.close()
+
+    def _cycle(self, group: Group, wakes: Producer) -> Iterator[str]:
+        records = group.poll(self._settings.batch_records, self._poll_ms())
+        changes = self._listener.take()
+        yield "p.polled"
+        if changes:
+            self._rebalance(group, changes)
+            records = []
+        try:
+            yield from self._restore(group)
+            by_partition = self._by_partition(records)
+            if by_partition:
+                yield from self._transact(group, by_partition)
+                self._faults = 0
+            self._wake(wakes)
+        except Fatal:
+            raise
+        except LogFault as fault:
+            yield from self._recover(group, fault)
+
+    def _transact(self, group: Group, by_partition: dict[Partition, list[Record]]) -> Iterator[str]:
+        producer = self._producer
+        producer.begin()
+        membership = group.membership()
+        yield "p.begun"
+        offsets = {
+            partition.places.commands: records[-1].offset + 1
+            for partition, records in by_partition.items()
+        }
+        producer.send_offsets(offsets, membership)
+        yield "p.offsets_sent"
+        folded = [
+            self._folder.fold(partition, records) for partition, records in by_partition.items()
+        ]
+        first = next(iter(by_partition.values()))[0]
+        batch_id = f"{self._settings.name}/{first.partition}/{first.offset}"
+        outputs = [output for share in folded for output in share.outputs]
+        for output in with_batch(outputs, batch_id):
+            producer.produce(
+                output.topic,
+                key=output.key,
+                value=output.value,
+                headers=output.headers,
+                partition=output.partition,
+            )
+        yield "p.produced"
+        yield "p.commit_sent"
+        positions = producer.commit()
+        yield "p.committed"
+        for share in folded:
+            self._keep(share, positions)
+        yield "p.stored"
+
+    @staticmethod
+    def _keep(share: Folded, positions: dict[Place, int]) -> None:
+        partition = share.partition
+        before = partition.store.position or 0
+        highest = positions.get(partition.places.events)
+        after = before if highest is None else highest + 1
+        partition.keep(
+            share.changes(), position=after, open_from=before, cause_high=share.cause_high
+        )
+        partition.next_offset = share.next_offset
+
+    def _recover(self, group: Group, fault: LogFault) -> Iterator[str]:
+        """The one way back; see rule 2."""
+        self._faults += 1
+        logger.warning("transaction failed, recovering", fault=str(fault), in_a_row=self._faults)
+        if self._faults > FAULTS_IN_A_ROW_MAX:
+            raise LoopFailed(f"{self._faults} faults in a row, the last: {fault}") from fault
+        self._producer.abandon()
+        yield "p.abandoned"
+        self._producer = self._log.transactional(self._settings.name)
+        yield from self._start_producer()
+        group.pause([p.places.commands for p in self._partitions.values()])
+        for partition in self._partitions.values():
+            partition.forget()
+            partition.restoring = partition.restore(group)
+
+    def _start_producer(self) -> Iterator[str]:
+        while True:
+            try:
+                self._producer.start()
+            except NotYet:
+                yield "p.starting"
+            else:
+                return
+
+    def _rebalance(self, group: Group, changes: _Changes) -> None:
+        """Drops what is gone, begins to restore what is new, and goes back to the last position of what stays."""
+        for number in changes.gone:
+            partition = self._partitions.pop(number, None)
+            if partition is not None:
+                partition.close()
+        for number in changes.assigned:
+            if number in self._partitions:
+                self._partitions.pop(number).close()
+            partition = self._open_partition(number)
+            partition.restoring = partition.restore(group)
+            self._partitions[number] = partition
+        for number, partition in self._partitions.items():
+            if number not in changes.assigned and partition.ready:
+                group.seek(partition.places.commands, partition.next_offset)
+
+    def _restore(self, group: Group) -> Iterator[str]:
+        """One slice for each partition that is not ready; the others keep running."""
+        for partition in list(self._partitions.values()):
+            if partition.restoring is None:
+                continue
+            point = next(partition.restoring, None)
+            if point is not None:
+                yield point
+                continue
+            partition.restoring = None
+            partition.ready = True
+            group.seek(partition.places.commands, partition.next_offset)
+            logger.debug(
+                "partition ready", partition=partition.number, offset=partition.next_offset
+            )
+
+    def _by_partition(self, records: list[Record]) -> dict[Partition, list[Record]]:
+        shares: dict[Partition, list[Record]] = {}
+        for record in records:
+            partition = self._partitions.get(record.partition)
+            if partition is not None and partition.ready and record.offset >= partition.next_offset:
+                shares.setdefault(partition, []).append(record)
+        return shares
+
+    def _wake(self, wakes: Producer) -> None:
+        """Sends wake-ups for what is due by the wall's clock; whether it is due by the log's is decided there."""
+        steady_ms = self._clock.steady_ms()
+        wakes.poll()
+        if steady_ms - self._woke_ms < self._settings.wake_ms:
+            return
+        self._woke_ms = steady_ms
+        now_ms = self._clock.now_ms()
+        for partition in self._partitions.values():
+            if not partition.ready or partition.next_offset < partition.commands_end:
+                continue  # results and grants that came before the expiry are read first
+            for key, due_ms in partition.store.due(now_ms, NUDGES_MAX):
+                sent_for, sent_ms = partition.nudged.get(key, (-1, 0))
+                if sent_for != due_ms or steady_ms - sent_ms >= NUDGE_AGAIN_MS:
+                    partition.nudged[key] = (due_ms, steady_ms)
+                    self._nudge(wakes, partition, key, due_ms, now_ms)
+
+    def _nudge(
+        self, wakes: Producer, partition: Partition, key: bytes, due_ms: int, now_ms: int
+    ) -> None:
+        tenant, session_id = split_key(key)
+        command_id = f"wake:{due_ms}"
+        header = CommandHeader(tenant, session_id, command_id, now_ms, ENGINE, None, "timer", None)
+        encoded = encode_command(Command(header, FireTimer(timer_id="", due_ms=due_ms)))
+        wakes.produce(
+            self._topics.commands,
+            key=key,
+            value=encoded.value,
+            headers=record_headers(encoded, f"{key.decode()}/{command_id}"),
+            partition=partition.number,
+        )
+
+    def _poll_ms(self) -> int:
+        """Short while something is being restored, else long enough to sleep and short enough to wake sessions."""
+        if any(p.restoring is not None for p in self._partitions.values()):
+            return 0
+        return self._settings.poll_ms
+
+    def _partition(self, number: int) -> Partition:
+        return Partition(
+            number, self._topics, self._log, self._settings.group, self._settings.folder
+        )

@@ -1,0 +1,179 @@
+"""From a batch of commands to the records of one transaction: pure, but for the encoding.
+
+Everything that the transaction will hold is known before the first record is produced, so that each can carry the
+batch's id and count, and a reader can tell a torn transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ..commands.check import Refusal
+from ..commands.models import INTERNAL, Command
+from ..commands.wire import command_hash, read_command
+from ..events import records as r
+from ..events.codec import SNAPSHOTS, encode_outcome, encode_task
+from ..events.errors import Rejected, Undecodable
+from ..events.headers import batch_headers, dead_letter_headers, event_headers, record_headers
+from ..events.keys import mark_key, session_key, task_key
+from ..events.log.protocol import Headers, Record
+from ..events.topics import Topics
+from .effects import outcome_of, refused_outcome, task_of
+from .partition import Partition, snapshot_of
+from .session import CommandHandler, Received, Session, Stamped
+from .store import Change, TailEvent
+
+MARK_EVERY_EVENTS = 1_000
+"""Events between two partition marks: a recovery without a store reads at most about that much too much."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One record to be produced; `partition` is null where the key decides."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    partition: int | None
+
+
+@dataclass(slots=True)
+class Folded:
+    """What one partition's share of a batch came to."""
+
+    partition: Partition
+    next_offset: int
+    cause_high: int
+    outputs: list[Output] = field(default_factory=list)
+    scratch: dict[bytes, Session] = field(default_factory=dict)
+    tails: dict[bytes, list[TailEvent]] = field(default_factory=dict)
+    events: int = 0
+
+    def changes(self) -> list[Change]:
+        """The sessions that got events, for `Partition.keep`."""
+        return [Change(key, self.scratch[key], tail) for key, tail in self.tails.items()]
+
+
+class Folder:
+    """Folds commands of one partition into outputs, on scratch copies of its sessions."""
+
+    def __init__(self, topics: Topics, handler: CommandHandler) -> None:
+        self._topics = topics
+        self._handler = handler
+        self._since_mark: dict[int, int] = {}
+
+    def fold(self, partition: Partition, records: Sequence[Record]) -> Folded:
+        """The outputs of these commands, in order; nothing live is touched."""
+        folded = Folded(partition, records[-1].offset + 1, records[-1].offset)
+        for record in records:
+            self._fold_one(folded, record)
+        for key in folded.tails:
+            session = folded.scratch[key]
+            if session.at_rest:
+                folded.outputs.append(self._snapshot(partition, key, session))
+        self._mark(folded)
+        return folded
+
+    def _fold_one(self, folded: Folded, record: Record) -> None:
+        try:
+            command, stored = read_command(record.value, record.headers)
+            key = session_key(command.header.tenant, command.header.session_id)
+        except Rejected as error:
+            reason = error.reason if isinstance(error, Undecodable) else "invalid_key"
+            folded.outputs.append(self._dead(record, reason, str(error)))
+            return
+        if record.key != key:
+            told = f"the record's key is {record.key!r}, its header says {key!r}"
+            folded.outputs.append(self._dead(record, "key_mismatch", told))
+            return
+        hashed = None if isinstance(command.body, INTERNAL) else command_hash(stored)
+        received = Received(
+            command,
+            stored,
+            hashed,
+            record.topic,
+            record.partition,
+            record.offset,
+            record.timestamp_ms,
+        )
+        session = folded.scratch.get(key)
+        if session is None:
+            session = folded.partition.session(key).copy()
+        stamped, refusal = self._handler.handle(session, received)
+        if stamped:
+            folded.scratch[key] = session
+            tail = folded.tails.setdefault(key, [])
+            tail.extend(
+                TailEvent(s.event.envelope.seq, s.encoded.fingerprint, s.encoded.body)
+                for s in stamped
+            )
+            folded.events += len(stamped)
+            for one in stamped:
+                self._emit(folded, key, one)
+        elif refusal is not None:
+            self._refuse(folded, record, command, refusal)
+
+    def _emit(self, folded: Folded, key: bytes, stamped: Stamped) -> None:
+        event, number = stamped.event, folded.partition.number
+        seq = event.envelope.seq
+        headers = event_headers(stamped.encoded, key, seq)
+        folded.outputs.append(
+            Output(self._topics.events, key, stamped.encoded.value, headers, number)
+        )
+        task = task_of(event)
+        if task is not None:
+            encoded = encode_task(task)
+            own_key = task_key(task.idempotency_key, task.attempt)
+            headers = record_headers(encoded, own_key.decode())
+            folded.outputs.append(
+                Output(self._topics.activities(task.queue), own_key, encoded.value, headers, None)
+            )
+        outcome = outcome_of(event)
+        if outcome is not None:
+            folded.outputs.append(self._outcome(key, outcome, f"{key.decode()}/{seq}", number))
+
+    def _refuse(self, folded: Folded, record: Record, command: Command, refusal: Refusal) -> None:
+        """A refusal that leaves no event: strangers cannot grow a history."""
+        key = record.key or b""
+        outcome = refused_outcome(command, refusal, record.timestamp_ms)
+        outcome_id = f"{record.topic}/{record.partition}/{record.offset}"
+        folded.outputs.append(self._outcome(key, outcome, outcome_id, folded.partition.number))
+        folded.outputs.append(self._dead(record, refusal.reason, refusal.detail))
+
+    def _outcome(self, key: bytes, outcome: r.Outcome, id_: str, number: int) -> Output:
+        encoded = encode_outcome(outcome)
+        return Output(
+            self._topics.outcomes, key, encoded.value, record_headers(encoded, id_), number
+        )
+
+    def _dead(self, record: Record, reason: str, detail: str) -> Output:
+        headers = dead_letter_headers(record, reason, detail)
+        return Output(self._topics.dead_letters, record.key, record.value, headers, None)
+
+    def _snapshot(self, partition: Partition, key: bytes, session: Session) -> Output:
+        encoded = SNAPSHOTS.encode(snapshot_of(session))
+        headers = record_headers(encoded, f"{key.decode()}/{session.head.seq}")
+        return Output(self._topics.snapshots, key, encoded.value, headers, partition.number)
+
+    def _mark(self, folded: Folded) -> None:
+        """From time to time, where a recovery without a store may start to read events."""
+        partition = folded.partition
+        since = self._since_mark.get(partition.number, 0) + folded.events
+        if since >= MARK_EVERY_EVENTS:
+            since = 0
+            low_offset = partition.low_offset()
+            encoded = SNAPSHOTS.encode(r.PartitionMark(partition.number, low_offset))
+            key = mark_key(partition.number)
+            headers = record_headers(encoded, f"{key.decode()}/{low_offset}")
+            folded.outputs.append(
+                Output(self._topics.snapshots, key, encoded.value, headers, partition.number)
+            )
+        self._since_mark[partition.number] = since
+
+
+def with_batch(outputs: Sequence[Output], batch_id: str) -> list[Output]:
+    """The outputs, each with the batch's id and count in its headers."""
+    marks = batch_headers(batch_id, len(outputs))
+    return [Output(o.topic, o.key, o.value, (*o.headers, *marks), o.partition) for o in outputs]

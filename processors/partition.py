@@ -1,0 +1,298 @@
+"""One owned partition: its sessions in memory and on disk, and the way to get them back.
+
+Restore, in this order (the order is what makes it right):
+1. the group's committed offset, read_committed, which waits for pending ones;
+2. the events partition's read_uncommitted end;
+3. events, read_committed, from the store's position until an end of partition at or above that end;
+4. only then commands.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from ..events import records as r
+from ..events.codec import SNAPSHOTS, STATES
+from ..events.envelopes import read_envelope, stored_bytes
+from ..events.errors import Corrupt, InvalidKey, Undecodable
+from ..events.headers import fingerprint_in
+from ..events.keys import session_key, split_key
+from ..events.log.protocol import (
+    EndOfPartition,
+    Group,
+    Isolation,
+    Log,
+    NotYet,
+    OffsetGone,
+    Place,
+    Record,
+)
+from ..events.state import STATE_VERSION
+from ..events.topics import Topics
+from .session import Session
+from .store import Change, Store, TailEvent, encode_base, fold_stored, follows
+
+LIVE_MAX = 2_000
+"""Sessions kept in memory per partition; the others are on disk, one look-up away."""
+
+SLICE_RECORDS = 500
+"""Events folded between two looks at the other partitions."""
+
+SLICE_MS = 50
+"""How long a slice waits for the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The partition of one number in each topic that it owns."""
+
+    commands: Place
+    events: Place
+    snapshots: Place
+
+    @classmethod
+    def of(cls, topics: Topics, number: int) -> Places:
+        """The places of partition `number`."""
+        return cls(
+            Place(topics.commands, number),
+            Place(topics.events, number),
+            Place(topics.snapshots, number),
+        )
+
+
+class Partition:
+    """See the module. `ready` once its commands may be read; `next_offset` is the next command's."""
+
+    def __init__(
+        self, number: int, topics: Topics, log: Log, group: str, folder: Path | None
+    ) -> None:
+        self.number = number
+        self.places = Places.of(topics, number)
+        self.ready = False
+        self.next_offset = 0
+        self.commands_end = 0
+        self.restoring: Iterator[str] | None = None
+        self.nudged: dict[bytes, tuple[int, int]] = {}
+        self._log = log
+        self._path = None if folder is None else folder / f"{group}-{number}.sqlite"
+        self.store = Store.open(self._path)
+        self._live: OrderedDict[bytes, Session] = OrderedDict()
+
+    def session(self, key: bytes) -> Session:
+        """The session with this key: live, from disk, or a new one without state."""
+        session = self._live.get(key)
+        if session is None:
+            session = self.store.load(key) or Session(*split_key(key))
+        return session
+
+    def keep(
+        self, changes: list[Change], *, position: int, open_from: int, cause_high: int
+    ) -> None:
+        """Takes committed changes in: memory first, then the file behind it."""
+        for change in changes:
+            self._live[change.key] = change.session
+            self._live.move_to_end(change.key)
+        while len(self._live) > LIVE_MAX:
+            self._live.popitem(last=False)[1].drop()
+        self.store.write(changes, position=position, open_from=open_from, cause_high=cause_high)
+
+    def low_offset(self) -> int:
+        """Every session whose last unsnapshotted event lies below this offset has a snapshot."""
+        position = self.store.position or 0
+        open_from = self.store.open_from
+        return position if open_from is None else min(open_from, position)
+
+    def forget(self) -> None:
+        """Drops all live states and coroutines: what is on disk and in the log counts, nothing else."""
+        for session in self._live.values():
+            session.drop()
+        self._live.clear()
+        self.nudged.clear()
+        self.ready = False
+
+    def close(self) -> None:
+        """Forgets, and closes the file."""
+        self.forget()
+        self.store.close()
+
+    def restore(self, group: Group) -> Iterator[str]:
+        """Catches up with the log, slice by slice; afterwards `next_offset` is where commands go on.
+
+        A store that contradicts the log is dropped, then snapshots that do: the events alone are the truth.
+        """
+        committed = yield from self._committed(group)
+        uncommitted_end = self._log.ends([self.places.events], Isolation.UNCOMMITTED)[
+            self.places.events
+        ][1]
+        yield "p.restoring"
+        for source in (self._from_store, self._from_snapshots, self._from_start):
+            self._live.clear()
+            position = yield from source()
+            try:
+                yield from self._fold_events(
+                    position, uncommitted_end, last_resort=source == self._from_start
+                )
+                break
+            except (Corrupt, OffsetGone):
+                if source == self._from_start:
+                    raise
+                self.store.clear()
+        ends = self._log.ends([self.places.commands], Isolation.COMMITTED)[self.places.commands]
+        self.commands_end = ends[1]
+        self.next_offset = (
+            committed if committed is not None else max(ends[0], self.store.cause_high + 1)
+        )
+        self._live.clear()
+        yield "p.restored"
+
+    def _committed(self, group: Group) -> Generator[str, None, int | None]:
+        while True:
+            try:
+                return group.committed([self.places.commands])[self.places.commands]
+            except NotYet:
+                yield "p.pending_offsets"
+
+    def _from_store(self) -> Generator[str, None, int]:
+        if self.store.position is None:
+            return (yield from self._from_snapshots())
+        return self.store.position
+        yield
+
+    def _from_start(self) -> Generator[str, None, int]:
+        start = self._log.ends([self.places.events], Isolation.COMMITTED)[self.places.events][0]
+        self.store.write([], position=start, open_from=start, cause_high=-1)
+        return start
+        yield
+
+    def _from_snapshots(self) -> Generator[str, None, int]:
+        """Fills an empty store from the snapshots; gives the events position to go on from."""
+        place = self.places.snapshots
+        start, end_wanted = self._log.ends([place], Isolation.UNCOMMITTED)[place]
+        low_offset = yield from self._from_start()
+        if start < end_wanted:
+            reader = self._log.reader(Isolation.COMMITTED)
+            try:
+                reader.assign({place: start})
+                end: EndOfPartition | None = None
+                while end is None or end.offset < end_wanted:
+                    taken, end = _split(reader.poll(SLICE_RECORDS, SLICE_MS))
+                    low_offset = self._take_snapshots(taken, low_offset)
+                    yield "p.restoring"
+            finally:
+                reader.close()
+        self.store.write([], position=low_offset, open_from=low_offset, cause_high=-1)
+        return low_offset
+
+    def _fold_events(
+        self, position: int, uncommitted_end: int, *, last_resort: bool
+    ) -> Iterator[str]:
+        if position >= uncommitted_end:
+            return
+        reader = self._log.reader(Isolation.COMMITTED)
+        try:
+            reader.assign({self.places.events: position})
+            while True:
+                taken, end = _split(reader.poll(SLICE_RECORDS, SLICE_MS))
+                if taken:
+                    self._fold(taken, last_resort=last_resort)
+                if end is not None and end.offset >= uncommitted_end:
+                    return
+                yield "p.restoring"
+        finally:
+            reader.close()
+
+    def _fold(self, records: list[Record], *, last_resort: bool) -> None:
+        """Folds events into their sessions and writes these; events a snapshot covers are passed over."""
+        changed: dict[bytes, tuple[Session, list[TailEvent]]] = {}
+        cause_high = -1
+        for record in records:
+            try:
+                fingerprint, body = stored_bytes(record)
+                envelope = read_envelope(body)
+                key = session_key(envelope.tenant, envelope.session_id)
+            except (Undecodable, InvalidKey):
+                continue  # a stranger's: were it ours, the session's next event would not continue its chain
+            if key not in changed:
+                changed[key] = (self.session(key), [])
+            session, tail = changed[key]
+            if envelope.seq <= session.head.seq:
+                continue  # the snapshot or the store has it
+            if envelope.seq == session.head.seq + 1 and not follows(session, envelope):
+                continue  # a stranger's in our place: the real one continues the chain
+            if envelope.seq > session.head.seq + 1 and not self._gap(
+                session, envelope.seq, last_resort=last_resort
+            ):
+                continue
+            fold_stored(session, TailEvent(envelope.seq, fingerprint, body))
+            tail.append(TailEvent(envelope.seq, fingerprint, body))
+            cause_high = max(cause_high, envelope.cause.offset)
+        changes = [Change(key, session, tail) for key, (session, tail) in changed.items() if tail]
+        self.keep(
+            changes,
+            position=records[-1].offset + 1,
+            open_from=records[0].offset,
+            cause_high=cause_high,
+        )
+
+    @staticmethod
+    def _gap(session: Session, seq: int, *, last_resort: bool) -> bool:
+        """Events are missing before `seq`: start again from a fuller source, or, at last, break the session."""
+        if not last_resort:
+            raise Corrupt(
+                f"events after {session.head.seq} of session {session.session_id!r} are missing before {seq}"
+            )
+        session.broken = (
+            session.broken or f"events {session.head.seq + 1} to {seq - 1} are missing from the log"
+        )
+        return True
+
+    def _take_snapshots(self, records: list[Record], low_offset: int) -> int:
+        changes, cause_high = [], -1
+        for record in records:
+            try:
+                snapshot = SNAPSHOTS.decode(record.value, fingerprint_in(record.headers))
+            except Undecodable:
+                continue  # a cache entry of another version: its session is folded from its events, or found missing
+            if isinstance(snapshot, r.PartitionMark):
+                low_offset = max(low_offset, snapshot.low_offset)
+                continue
+            session = _restored(snapshot)
+            if session is not None:
+                cause_high = max(cause_high, session.head.cause_offset)
+                changes.append(Change(session_key(session.tenant, session.session_id), session, ()))
+        self.store.write(changes, position=0, open_from=0, cause_high=cause_high)
+        return low_offset
+
+
+def snapshot_of(session: Session) -> r.Snapshot:
+    """The record that lets a new owner start from here; the session is at rest."""
+    state = encode_base(session)
+    return r.Snapshot(
+        session.tenant,
+        session.session_id,
+        session.head.seq,
+        STATE_VERSION,
+        state,
+        sha256(state).digest(),
+    )
+
+
+def _restored(snapshot: r.Snapshot) -> Session | None:
+    """The session of a snapshot; none where it is damaged or of another version (a cache: the events count)."""
+    if (
+        snapshot.state_version != STATE_VERSION
+        or sha256(snapshot.state).digest() != snapshot.state_hash
+    ):
+        return None
+    folded = STATES.decode(snapshot.state, None)
+    return Session(snapshot.tenant, snapshot.session_id, folded.head, folded.state)
+
+
+def _split(polled: list[Record | EndOfPartition]) -> tuple[list[Record], EndOfPartition | None]:
+    records = [item for item in polled if isinstance(item, Record)]
+    ends = [item for item in polled if isinstance(item, EndOfPartition)]
+    return records, ends[-1] if ends else None
