@@ -18,7 +18,16 @@ from .kafka_group import KafkaGroup
 from .kafka_producer import KafkaProducer
 from .kafka_reader import KafkaReader
 from .kafka_transaction import KafkaTransactionalProducer
-from .protocol import Group, Isolation, Place, Producer, Reader, RebalanceListener, TopicSpec, TransactionalProducer
+from .protocol import (
+    Group,
+    Isolation,
+    Place,
+    Producer,
+    Reader,
+    RebalanceListener,
+    TopicSpec,
+    TransactionalProducer,
+)
 from .watchdog import Watch, unwatched
 
 
@@ -111,7 +120,10 @@ class KafkaLog:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 

@@ -6,7 +6,13 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, ClusterMetadata, NewTopic, OffsetSpec, TopicMetadata
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, but not re-exported by name
+    AdminClient,
+    ClusterMetadata,
+    NewTopic,
+    OffsetSpec,
+    TopicMetadata,
+)
 
 from .kafka_client import error_of, fault_of
 from .protocol import Fatal, Isolation, LogFault, Place, TopicSpec
@@ -16,6 +22,8 @@ CALL_TIMEOUT_S = 10.0
 SETTLE_STEP_S = 0.02
 SETTLE_STEPS_MAX = 1_000  # 20 s for the cluster to show what it has accepted
 
+_EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]  # the client's own gap
+_LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # the same
 _LEVELS = {
     Isolation.COMMITTED: IsolationLevel.READ_COMMITTED,
     Isolation.UNCOMMITTED: IsolationLevel.READ_UNCOMMITTED,
@@ -38,10 +46,12 @@ def cluster_id(admin: AdminClient) -> str:
     return str(found)
 
 
-def ends(admin: AdminClient, places: Sequence[Place], isolation: Isolation) -> dict[Place, tuple[int, int]]:
+def ends(
+    admin: AdminClient, places: Sequence[Place], isolation: Isolation
+) -> dict[Place, tuple[int, int]]:
     """First offset and end per partition; the end for `COMMITTED` is the last stable offset."""
-    first = _offsets(admin, places, OffsetSpec.earliest(), isolation)
-    end = _offsets(admin, places, OffsetSpec.latest(), isolation)
+    first = _offsets(admin, places, _EARLIEST, isolation)
+    end = _offsets(admin, places, _LATEST, isolation)
     return {place: (first[place], end[place]) for place in places}
 
 
@@ -50,7 +60,7 @@ def offsets_at(admin: AdminClient, places: Sequence[Place], timestamp_ms: int) -
     found = _offsets(admin, places, OffsetSpec.for_timestamp(timestamp_ms), Isolation.UNCOMMITTED)
     late = [place for place, offset in found.items() if offset < 0]
     if late:
-        found.update(_offsets(admin, late, OffsetSpec.latest(), Isolation.UNCOMMITTED))
+        found.update(_offsets(admin, late, _LATEST, Isolation.UNCOMMITTED))
     return found
 
 
@@ -60,12 +70,20 @@ def create_topics(admin: AdminClient, topics: Sequence[TopicSpec], watch: Watch)
         existing = _metadata(admin).topics
     missing = [topic for topic in topics if topic.name not in existing]
     if missing:
-        wanted = [NewTopic(topic.name, topic.partitions, -1, config=dict(topic.config)) for topic in missing]
+        wanted = [
+            NewTopic(topic.name, topic.partitions, -1, config=dict(topic.config))
+            for topic in missing
+        ]
         with watch("create_topics"):
             answers = admin.create_topics(wanted, request_timeout=CALL_TIMEOUT_S)
             # Another process may create the same table of topics at the same time.
             _settled(answers.items(), "creating topic", fine=KafkaError.TOPIC_ALREADY_EXISTS)
-    _wait(admin, watch, lambda shown: all(_ready(shown.get(topic.name)) for topic in topics), "topics to appear")
+    _wait(
+        admin,
+        watch,
+        lambda shown: all(_ready(shown.get(topic.name)) for topic in topics),
+        "topics to appear",
+    )
     with watch("list_topics"):
         shown = _metadata(admin).topics
     for topic in topics:
@@ -101,13 +119,17 @@ def _offsets(
     if not places:
         return {}
     asked = {TopicPartition(place.topic, place.partition): spec for place in places}
-    answers = admin.list_offsets(asked, isolation_level=_LEVELS[isolation], request_timeout=CALL_TIMEOUT_S)
+    answers = admin.list_offsets(
+        asked, isolation_level=_LEVELS[isolation], request_timeout=CALL_TIMEOUT_S
+    )
     offsets: dict[Place, int] = {}
     for each, answer in answers.items():
         try:
             offsets[Place(each.topic, each.partition)] = answer.result().offset
         except KafkaException as failure:
-            raise fault_of(failure, f"asking for offsets of {each.topic}[{each.partition}]") from failure
+            raise fault_of(
+                failure, f"asking for offsets of {each.topic}[{each.partition}]"
+            ) from failure
     return offsets
 
 

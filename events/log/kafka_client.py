@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, cast
 
 from confluent_kafka import KafkaError, KafkaException, Message
 
@@ -23,7 +23,9 @@ logger.addHandler(logging.NullHandler())  # without any handler Python prints wa
 class KafkaLimits:
     """Bounds of the clients, with their units; the defaults suit brokers with their default limits."""
 
-    record_bytes_max: int = 1_000_000  # below the topics' 1,048,588, so that `produce` refuses, not the broker
+    record_bytes_max: int = (
+        1_000_000  # below the topics' 1,048,588, so that `produce` refuses, not the broker
+    )
     transaction_timeout_ms: int = 15_000  # bounds how long a dead processor holds readers up
     delivery_timeout_ms: int = 12_000  # below it: a late record must not outlive its transaction
     call_timeout_ms: int = 10_000  # commit, offsets; the watchdog's limit is above all of them
@@ -83,42 +85,48 @@ def producing(limits: KafkaLimits) -> dict[str, Any]:
     }
 
 
-_FORBIDDEN = frozenset({
-    KafkaError._AUTHENTICATION,  # noqa: SLF001 confluent_kafka spells its local codes so
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.GROUP_AUTHORIZATION_FAILED,
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    KafkaError.SASL_AUTHENTICATION_FAILED,
-})
+_FORBIDDEN = frozenset(
+    {
+        KafkaError._AUTHENTICATION,  # noqa: SLF001 confluent_kafka spells its local codes so
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+    }
+)
 
-_FENCED = frozenset({
-    KafkaError._FENCED,  # noqa: SLF001
-    KafkaError.INVALID_PRODUCER_EPOCH,
-    KafkaError.PRODUCER_FENCED,
-})
+_FENCED = frozenset(
+    {
+        KafkaError._FENCED,  # noqa: SLF001
+        KafkaError.INVALID_PRODUCER_EPOCH,
+        KafkaError.PRODUCER_FENCED,
+    }
+)
 
 # The cluster is busy, moving or not reachable: the client itself tries again.
-TRANSIENT = frozenset({
-    KafkaError._TIMED_OUT,  # noqa: SLF001
-    KafkaError._TIMED_OUT_QUEUE,  # noqa: SLF001
-    KafkaError._TRANSPORT,  # noqa: SLF001
-    KafkaError._RESOLVE,  # noqa: SLF001
-    KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
-    KafkaError._WAIT_COORD,  # noqa: SLF001
-    KafkaError._WAIT_CACHE,  # noqa: SLF001
-    KafkaError._DESTROY_BROKER,  # noqa: SLF001
-    KafkaError.REQUEST_TIMED_OUT,
-    KafkaError.BROKER_NOT_AVAILABLE,
-    KafkaError.NETWORK_EXCEPTION,
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.NOT_COORDINATOR,
-    KafkaError.CONCURRENT_TRANSACTIONS,
-    KafkaError.UNSTABLE_OFFSET_COMMIT,
-})
+TRANSIENT = frozenset(
+    {
+        KafkaError._TIMED_OUT,  # noqa: SLF001
+        KafkaError._TIMED_OUT_QUEUE,  # noqa: SLF001
+        KafkaError._TRANSPORT,  # noqa: SLF001
+        KafkaError._RESOLVE,  # noqa: SLF001
+        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
+        KafkaError._WAIT_COORD,  # noqa: SLF001
+        KafkaError._WAIT_CACHE,  # noqa: SLF001
+        KafkaError._DESTROY_BROKER,  # noqa: SLF001
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.NETWORK_EXCEPTION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.CONCURRENT_TRANSACTIONS,
+        KafkaError.UNSTABLE_OFFSET_COMMIT,
+    }
+)
 
 
 def error_of(failure: KafkaException | KafkaError) -> KafkaError:
@@ -139,7 +147,9 @@ def fault_of(failure: KafkaException | KafkaError, doing: str) -> LogFault:
     if code == KafkaError.MSG_SIZE_TOO_LARGE:
         return RecordTooLarge(sentence)
     if code in _FENCED:
-        return LogFault(f"{sentence}; a newer producer or the transaction's time-out has fenced this one")
+        return LogFault(
+            f"{sentence}; a newer producer or the transaction's time-out has fenced this one"
+        )
     if code == KafkaError.FENCED_INSTANCE_ID:
         return Fatal(f"{sentence}; another process runs under the same group.instance.id")
     if code == KafkaError._FATAL or error.fatal():  # noqa: SLF001
@@ -155,16 +165,42 @@ def patient_fault_of(failure: KafkaException | KafkaError, doing: str) -> LogFau
     return fault_of(error, doing)
 
 
+class Stored(Protocol):
+    """A message without an error; `Message` says of each part that it may be missing."""
+
+    def topic(self) -> str:
+        """The topic."""
+
+    def partition(self) -> int:
+        """The partition."""
+
+    def offset(self) -> int:
+        """The offset."""
+
+    def timestamp(self) -> tuple[int, int]:
+        """Its kind, and milliseconds."""
+
+    def key(self) -> bytes | None:
+        """The key."""
+
+    def value(self) -> bytes | None:
+        """The value."""
+
+    def headers(self) -> list[tuple[str, bytes | None]] | None:
+        """The headers."""
+
+
 def record_of(message: Message) -> Record:
-    """A message as the protocol's record."""
+    """A message as the protocol's record; a header without a value has an empty one."""
+    stored = cast("Stored", message)
     return Record(
-        message.topic(),
-        message.partition(),
-        message.offset(),
-        message.timestamp()[1],
-        message.key(),
-        message.value(),
-        message.headers() or (),
+        stored.topic(),
+        stored.partition(),
+        stored.offset(),
+        stored.timestamp()[1],
+        stored.key(),
+        stored.value(),
+        [(name, value or b"") for name, value in stored.headers() or ()],
     )
 
 

@@ -20,7 +20,9 @@ from .protocol import Isolation, LogFault, Membership, Place, RebalanceListener,
 from .watchdog import Watch
 
 COMMITTED_WAIT_MS = 500  # then `NotYet`: the caller's loop has other partitions to serve
-_TOKEN_MAGIC = b"CGMDv2:"  # librdkafka's serialised group metadata; the generation follows, in native order
+_TOKEN_MAGIC = (
+    b"CGMDv2:"  # librdkafka's serialised group metadata; the generation follows, in native order
+)
 
 
 class KafkaGroup:
@@ -60,7 +62,10 @@ class KafkaGroup:
         self._raised: BaseException | None = None
         self._consumer = Consumer(settings)
         self._consumer.subscribe(
-            list(topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+            list(topics),
+            on_assign=self._on_assign,
+            on_revoke=self._on_revoke,
+            on_lost=self._on_lost,
         )
 
     def poll(self, records_max: int, timeout_ms: int) -> list[Record]:
@@ -74,8 +79,13 @@ class KafkaGroup:
         """See the protocol. Raises `LogFault` while this is no member: the broker lets offsets pass unfenced then."""
         token: bytes = self._call("membership", self._consumer.consumer_group_metadata)
         generation = token[len(_TOKEN_MAGIC) : len(_TOKEN_MAGIC) + 4]
-        if not token.startswith(_TOKEN_MAGIC) or int.from_bytes(generation, sys.byteorder, signed=True) < 0:
-            raise LogFault(f"not a member of group {self._group} at the moment; poll until partitions are assigned")
+        if (
+            not token.startswith(_TOKEN_MAGIC)
+            or int.from_bytes(generation, sys.byteorder, signed=True) < 0
+        ):
+            raise LogFault(
+                f"not a member of group {self._group} at the moment; poll until partitions are assigned"
+            )
         return token
 
     def committed(self, places: Sequence[Place]) -> dict[Place, int | None]:
@@ -89,14 +99,20 @@ class KafkaGroup:
         offsets: dict[Place, int | None] = {}
         for each in answered:
             if each.error is not None:
-                raise patient_fault_of(each.error, f"reading the offset of {each.topic}[{each.partition}]")
-            offsets[Place(each.topic, each.partition)] = None if each.offset == OFFSET_INVALID else each.offset
+                raise patient_fault_of(
+                    each.error, f"reading the offset of {each.topic}[{each.partition}]"
+                )
+            offsets[Place(each.topic, each.partition)] = (
+                None if each.offset == OFFSET_INVALID else each.offset
+            )
         return offsets
 
     def seek(self, place: Place, offset: int) -> None:
         """See the protocol. What was fetched before is dropped by librdkafka's version barrier."""
         if place not in self._assigned:
-            raise LogFault(f"{place.topic}[{place.partition}] is not assigned to this member; it cannot be sought")
+            raise LogFault(
+                f"{place.topic}[{place.partition}] is not assigned to this member; it cannot be sought"
+            )
         if offset < 0:
             raise LogFault(f"{place.topic}[{place.partition}] cannot be sought to offset {offset}")
         target = TopicPartition(place.topic, place.partition, offset)
@@ -111,7 +127,9 @@ class KafkaGroup:
 
     def pause(self, places: Sequence[Place]) -> None:
         """See the protocol. What is not positioned yet delivers nothing anyway."""
-        pausing = [place for place in places if place in self._inbox.floors and place not in self._paused]
+        pausing = [
+            place for place in places if place in self._inbox.floors and place not in self._paused
+        ]
         if pausing:
             self._call("pause", self._consumer.pause, _partitions(pausing))
             self._paused.update(pausing)
@@ -125,10 +143,15 @@ class KafkaGroup:
 
     def commit(self, offsets: Mapping[Place, int]) -> None:
         """See the protocol."""
-        asked = [TopicPartition(place.topic, place.partition, offset) for place, offset in offsets.items()]
+        asked = [
+            TopicPartition(place.topic, place.partition, offset)
+            for place, offset in offsets.items()
+        ]
         for each in self._call("commit_offsets", self._commit, asked) or ():
             if each.error is not None:
-                raise fault_of(each.error, f"committing {each.topic}[{each.partition}]@{each.offset}")
+                raise fault_of(
+                    each.error, f"committing {each.topic}[{each.partition}]@{each.offset}"
+                )
 
     def close(self) -> None:
         """See the protocol."""
@@ -165,19 +188,25 @@ class KafkaGroup:
         self._tell(self._listener.lost, partitions)
 
     def _assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        consumer.incremental_assign([])  # answers the rebalance; the partitions follow with their positions
+        consumer.incremental_assign(
+            []
+        )  # answers the rebalance; the partitions follow with their positions
         self._assigned.update(_places(partitions))
         self._tell(self._listener.assigned, partitions)
 
     def _drop(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        leaving = [each for each in partitions if Place(each.topic, each.partition) in self._inbox.floors]
+        leaving = [
+            each for each in partitions if Place(each.topic, each.partition) in self._inbox.floors
+        ]
         for place in _places(partitions):
             self._assigned.discard(place)
             self._paused.discard(place)
             self._inbox.floors.pop(place, None)
         consumer.incremental_unassign(leaving)
 
-    def _tell(self, hear: Callable[[Sequence[Place]], None], partitions: list[TopicPartition]) -> None:
+    def _tell(
+        self, hear: Callable[[Sequence[Place]], None], partitions: list[TopicPartition]
+    ) -> None:
         if partitions:
             self._guarded(hear, _places(partitions))
 

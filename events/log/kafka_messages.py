@@ -12,12 +12,14 @@ from .watchdog import Watch
 
 POLL_MS_MAX = 5_000  # far below the watchdog's limit: waiting for records is not hanging
 
-_GONE = frozenset({
-    KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001 confluent_kafka spells its local codes so
-    KafkaError.OFFSET_OUT_OF_RANGE,
-    KafkaError._NO_OFFSET,  # noqa: SLF001
-    KafkaError._LOG_TRUNCATION,  # noqa: SLF001
-})
+_GONE = frozenset(
+    {
+        KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001 confluent_kafka spells its local codes so
+        KafkaError.OFFSET_OUT_OF_RANGE,
+        KafkaError._NO_OFFSET,  # noqa: SLF001
+        KafkaError._LOG_TRUNCATION,  # noqa: SLF001
+    }
+)
 _CORRUPT = frozenset({KafkaError._BAD_MSG, KafkaError._BAD_COMPRESSION})  # noqa: SLF001
 _HARMLESS = TRANSIENT | {KafkaError._MAX_POLL_EXCEEDED}  # noqa: SLF001 the listener is told `lost`
 
@@ -77,25 +79,29 @@ class Inbox:
         return sorted_
 
     def _error(self, message: Message, error: KafkaError) -> EndOfPartition | None:
-        topic, partition = message.topic(), message.partition()
+        topic, partition, offset = message.topic() or "", message.partition(), message.offset()
+        place = Place(topic, -1 if partition is None else partition)
         code = error.code()
         if code == KafkaError._PARTITION_EOF:  # noqa: SLF001
-            known = Place(topic, partition) in self.floors
-            return EndOfPartition(topic, partition, message.offset()) if known else None
+            if place in self.floors and offset is not None:
+                return EndOfPartition(topic, place.partition, offset)
+            return None
         if code in _HARMLESS:
             logger.debug("consumer: %s (%s)", error.str(), error.name())
         else:
-            self._fault = self._fault or _fault(topic, partition, message.offset(), error)
-            self.floors.pop(Place(topic, partition), None)  # what comes behind the fault would be a gap
+            self._fault = self._fault or _fault(place, offset, error)
+            self.floors.pop(place, None)  # what comes behind the fault would be a gap
         return None
 
 
-def _fault(topic: str | None, partition: int | None, offset: int | None, error: KafkaError) -> LogFault:
-    where = f"{topic}[{partition}]@{offset}"
+def _fault(place: Place, offset: int | None, error: KafkaError) -> LogFault:
+    where = f"{place.topic}[{place.partition}]@{offset}"
     if error.code() in _GONE:
         return OffsetGone(
             f"{where}: {error.str()}; records were deleted or never existed there, and nothing is skipped in silence"
         )
     if error.code() in _CORRUPT:
-        return Fatal(f"{where}: {error.str()}; the stored bytes are damaged, restore the partition from a replica")
+        return Fatal(
+            f"{where}: {error.str()}; the stored bytes are damaged, restore the partition from a replica"
+        )
     return fault_of(error, f"consuming {where}")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import Producer as Client
 
-from .kafka_client import KafkaLimits, connection, fault_of, producing
+from .kafka_client import KafkaLimits, Stored, connection, fault_of, producing
 from .kafka_discard import discard
 from .protocol import Headers, LogFault, Place
 from .watchdog import Watch
@@ -24,7 +25,9 @@ class KafkaProducer:
         self._watch = watch
         self._undelivered: LogFault | None = None
         self._raised: BaseException | None = None
-        self._client: Client | None = Client({**connection(bootstrap, client_id), **producing(limits)})
+        self._client: Client | None = Client(
+            {**connection(bootstrap, client_id), **producing(limits)}
+        )
 
     def produce(
         self,
@@ -83,9 +86,12 @@ class KafkaProducer:
             raise LogFault("this producer is closed")
         return self._client
 
-    def _reporter(self, delivered: Delivered | None) -> Callable[[KafkaError | None, Message], None]:
+    def _reporter(
+        self, delivered: Delivered | None
+    ) -> Callable[[KafkaError | None, Message], None]:
         def report(error: KafkaError | None, message: Message) -> None:
-            place = Place(message.topic(), message.partition())
+            stored = cast("Stored", message)
+            place = Place(stored.topic(), stored.partition())
             fault = None
             if error is not None:
                 fault = fault_of(error, f"delivering to {place.topic}[{place.partition}]")
@@ -93,7 +99,7 @@ class KafkaProducer:
             if delivered is None:
                 return
             try:
-                delivered(place, -1 if fault is not None else message.offset(), fault)
+                delivered(place, -1 if fault is not None else stored.offset(), fault)
             except BaseException as raised:  # noqa: BLE001 kept and raised from poll or flush; it must not cross C
                 self._raised = self._raised or raised
 

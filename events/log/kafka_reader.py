@@ -16,20 +16,30 @@ class KafkaReader:
     """`assign` and `poll`; the end of a partition is a record of its own kind."""
 
     def __init__(
-        self, bootstrap: str, client_id: str, limits: KafkaLimits, watch: Watch, isolation: Isolation
+        self,
+        bootstrap: str,
+        client_id: str,
+        limits: KafkaLimits,
+        watch: Watch,
+        isolation: Isolation,
     ) -> None:
         self._watch = watch
         self._inbox = Inbox()
-        self._consumer = Consumer({
-            **connection(bootstrap, client_id),
-            **consuming(limits, isolation.value),
-            "group.id": f"{client_id}-reader",  # demanded by the client, never joined
-            "enable.partition.eof": True,
-        })
+        self._consumer = Consumer(
+            {
+                **connection(bootstrap, client_id),
+                **consuming(limits, isolation.value),
+                "group.id": f"{client_id}-reader",  # demanded by the client, never joined
+                "enable.partition.eof": True,
+            }
+        )
 
     def assign(self, positions: Mapping[Place, int]) -> None:
         """See the protocol."""
-        wanted = [TopicPartition(place.topic, place.partition, offset) for place, offset in positions.items()]
+        wanted = [
+            TopicPartition(place.topic, place.partition, offset)
+            for place, offset in positions.items()
+        ]
         self._inbox.floors = dict(positions)
         try:
             with self._watch("assign"):

@@ -13,7 +13,16 @@ from typing import Any, cast
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka import Producer as Client
 
-from .kafka_client import KafkaLimits, connection, error_of, fault_of, logger, patient_fault_of, producing
+from .kafka_client import (
+    KafkaLimits,
+    Stored,
+    connection,
+    error_of,
+    fault_of,
+    logger,
+    patient_fault_of,
+    producing,
+)
 from .kafka_discard import discard
 from .protocol import Headers, LogFault, Membership, NotYet, Place
 from .watchdog import Watch
@@ -28,7 +37,12 @@ class KafkaTransactionalProducer:
     """One thread calls everything; delivery reports arrive inside `commit` and `produce`."""
 
     def __init__(
-        self, bootstrap: str, client_id: str, limits: KafkaLimits, watch: Watch, transactional_id: str
+        self,
+        bootstrap: str,
+        client_id: str,
+        limits: KafkaLimits,
+        watch: Watch,
+        transactional_id: str,
     ) -> None:
         self._id = transactional_id
         self._watch = watch
@@ -39,12 +53,14 @@ class KafkaTransactionalProducer:
         self._queued = 0
         self._acknowledged = 0
         self._ends: dict[tuple[str, int], int] = {}
-        self._client: Client | None = Client({
-            **connection(bootstrap, client_id),
-            **producing(limits),
-            "transactional.id": transactional_id,
-            "transaction.timeout.ms": limits.transaction_timeout_ms,
-        })
+        self._client: Client | None = Client(
+            {
+                **connection(bootstrap, client_id),
+                **producing(limits),
+                "transactional.id": transactional_id,
+                "transaction.timeout.ms": limits.transaction_timeout_ms,
+            }
+        )
 
     def start(self) -> None:
         """See the protocol. May be called again after `NotYet`.
@@ -75,9 +91,16 @@ class KafkaTransactionalProducer:
         for place, offset in offsets.items():
             if offset < 0:
                 self._broken = f"offset {offset} for {place.topic}[{place.partition}]"
-                raise LogFault(f"{place.topic}[{place.partition}] cannot be committed at offset {offset}")
-        asked = [TopicPartition(place.topic, place.partition, offset) for place, offset in offsets.items()]
-        self._call("send_offsets", client.send_offsets_to_transaction, asked, membership, self._timeout_s)
+                raise LogFault(
+                    f"{place.topic}[{place.partition}] cannot be committed at offset {offset}"
+                )
+        asked = [
+            TopicPartition(place.topic, place.partition, offset)
+            for place, offset in offsets.items()
+        ]
+        self._call(
+            "send_offsets", client.send_offsets_to_transaction, asked, membership, self._timeout_s
+        )
 
     def produce(
         self,
@@ -105,7 +128,9 @@ class KafkaTransactionalProducer:
                 waits += 1
                 if waits > FULL_QUEUE_WAITS_MAX:
                     self._broken = "the queue stayed full"
-                    raise LogFault(f"the queue of {self._id} stayed full; no broker takes its records") from full
+                    raise LogFault(
+                        f"the queue of {self._id} stayed full; no broker takes its records"
+                    ) from full
                 self._call("poll", client.poll, FULL_QUEUE_WAIT_S)
             except KafkaException as failure:
                 fault = fault_of(failure, f"producing to {topic}")
@@ -123,7 +148,9 @@ class KafkaTransactionalProducer:
         self._call("commit_transaction", self._usable().commit_transaction, self._timeout_s)
         fault = self._undelivered
         if fault is None and self._acknowledged != self._queued:
-            fault = LogFault(f"{self._acknowledged} of {self._queued} records of {self._id} were acknowledged")
+            fault = LogFault(
+                f"{self._acknowledged} of {self._queued} records of {self._id} were acknowledged"
+            )
         if fault is not None:
             self._broken = str(fault)
             raise fault
@@ -150,7 +177,9 @@ class KafkaTransactionalProducer:
 
     def _usable(self) -> Client:
         if self._client is None or self._broken is not None:
-            raise LogFault(f"the producer {self._id} cannot be used any more ({self._broken}); start a new one")
+            raise LogFault(
+                f"the producer {self._id} cannot be used any more ({self._broken}); start a new one"
+            )
         return self._client
 
     def _call(self, name: str, function: Callable[..., Any], *arguments: Any) -> None:
@@ -168,10 +197,13 @@ class KafkaTransactionalProducer:
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         """Called once per record, so it does the least."""
         if error is not None:
-            self._undelivered = self._undelivered or fault_of(error, f"delivering to {message.topic()}")
+            self._undelivered = self._undelivered or fault_of(
+                error, f"delivering to {message.topic()}"
+            )
             return
         self._acknowledged += 1
-        place = (cast("str", message.topic()), cast("int", message.partition()))
-        offset = cast("int", message.offset())
+        stored = cast("Stored", message)
+        place = (stored.topic(), stored.partition())
+        offset = stored.offset()
         if offset > self._ends.get(place, -1):
             self._ends[place] = offset

@@ -93,7 +93,9 @@ class MemoryLog:
         for spec in topics:
             existing = self._broker.topics.get(spec.name)
             if existing is None:
-                partitions = [Partition(Place(spec.name, number)) for number in range(spec.partitions)]
+                partitions = [
+                    Partition(Place(spec.name, number)) for number in range(spec.partitions)
+                ]
                 bytes_max = int(spec.config.get("max.message.bytes", TOPIC_BYTES_MAX))
                 self._broker.topics[spec.name] = Topic(spec, partitions, bytes_max)
                 created.append(spec.name)
@@ -121,7 +123,10 @@ class MemoryLog:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 

@@ -68,7 +68,9 @@ class Partition:
             return min(self.open.values())
         return len(self.entries)
 
-    def read(self, position: int, records_max: int, isolation: Isolation) -> tuple[list[Record], int]:
+    def read(
+        self, position: int, records_max: int, isolation: Isolation
+    ) -> tuple[list[Record], int]:
         """Visible records from a position on, and the position behind them."""
         if not self.start <= position <= len(self.entries):
             raise OffsetGone(
@@ -109,7 +111,9 @@ class Holder:
 class Broker:
     """The shared state of everything one `MemoryLog` hands out."""
 
-    def __init__(self, now_ms: Callable[[], int], faults: Faults, transaction_timeout_ms: int) -> None:
+    def __init__(
+        self, now_ms: Callable[[], int], faults: Faults, transaction_timeout_ms: int
+    ) -> None:
         self.now_ms = now_ms
         self.faults = faults
         self.topics: dict[str, Topic] = {}
@@ -124,7 +128,9 @@ class Broker:
         """The partition, or `Fatal` where it does not exist."""
         topic = self.topics.get(place.topic)
         if topic is None:
-            raise Fatal(f"topic {place.topic} does not exist; create it with `wakeful topics apply`")
+            raise Fatal(
+                f"topic {place.topic} does not exist; create it with `wakeful topics apply`"
+            )
         if not 0 <= place.partition < len(topic.partitions):
             raise Fatal(f"topic {place.topic} has no partition {place.partition}")
         return topic.partitions[place.partition]
@@ -171,7 +177,9 @@ class Broker:
     def opened(self, transactional_id: str, epoch: int) -> Transaction:
         """The transaction that is open under this epoch; the first record or offset opens it."""
         holder = self._held(transactional_id, epoch)
-        self._complete(holder)  # the real client waits here: a coordinator takes one transaction at a time
+        self._complete(
+            holder
+        )  # the real client waits here: a coordinator takes one transaction at a time
         if holder.open is None:
             self._transactions += 1
             holder.open = Transaction(transactional_id, self._transactions, self.now_ms())
@@ -194,8 +202,15 @@ class Broker:
     def expire(self) -> None:
         """Aborts transactions that have outlived their time-out, and fences their producers."""
         for holder in self._holders.values():
-            if holder.open is not None and holder.open.started_ms + self._timeout_ms <= self.now_ms():
-                self._decide(holder, committed=False, markers=self.faults.markers(holder.open.transactional_id))
+            if (
+                holder.open is not None
+                and holder.open.started_ms + self._timeout_ms <= self.now_ms()
+            ):
+                self._decide(
+                    holder,
+                    committed=False,
+                    markers=self.faults.markers(holder.open.transactional_id),
+                )
                 holder.epoch += 1
 
     def open_transactions(self) -> list[Transaction]:
@@ -223,7 +238,9 @@ class Broker:
     def _held(self, transactional_id: str, epoch: int) -> Holder:
         holder = self._holders.get(transactional_id)
         if holder is None or holder.epoch != epoch:
-            raise LogFault(f"the producer {transactional_id} is fenced: a newer one, or its time-out, has ended it")
+            raise LogFault(
+                f"the producer {transactional_id} is fenced: a newer one, or its time-out, has ended it"
+            )
         return holder
 
     def _decide(self, holder: Holder, *, committed: bool, markers: Markers) -> None:
@@ -235,7 +252,9 @@ class Broker:
         targets: Iterable[Place | str] = [*transaction.partitions, *transaction.groups]
         transaction.unmarked = set(targets)
         for target in targets:
-            self._undone[MarkerRef(transaction.transactional_id, transaction.number, target)] = transaction
+            self._undone[MarkerRef(transaction.transactional_id, transaction.number, target)] = (
+                transaction
+            )
         if transaction.unmarked:
             holder.decided = transaction
         if markers is Markers.AT_ONCE:

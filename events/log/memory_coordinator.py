@@ -50,7 +50,9 @@ class GroupState:
         self._written: dict[Place, int] = {}
         self._pending: dict[Transaction, dict[Place, tuple[int, int]]] = {}
 
-    def join(self, topics: Sequence[str], instance_id: str | None, session_timeout_ms: int) -> Member:
+    def join(
+        self, topics: Sequence[str], instance_id: str | None, session_timeout_ms: int
+    ) -> Member:
         """A new member; a static one takes the place of its predecessor, in the same generation."""
         self._joined += 1
         member = Member(
@@ -86,7 +88,9 @@ class GroupState:
 
     def grant(self, member: Member) -> list[Place]:
         """What is the member's and nobody else's still; it is the owner from now on."""
-        held = {place for other in self.members.values() if other is not member for place in other.owned}
+        held = {
+            place for other in self.members.values() if other is not member for place in other.owned
+        }
         granted = sorted(member.target - member.owned - held)
         member.owned.update(granted)
         return granted
@@ -106,10 +110,14 @@ class GroupState:
         for member in [each for each in self.members.values() if each.deadline_ms <= now_ms]:
             self.leave(member)
 
-    def send_offsets(self, transaction: Transaction, offsets: Mapping[Place, int], token: Membership) -> None:
+    def send_offsets(
+        self, transaction: Transaction, offsets: Mapping[Place, int], token: Membership
+    ) -> None:
         """Makes offsets pending in a transaction."""
         if not self.is_current(token):
-            raise LogFault(f"the membership in group {self.name} is over (generation {self.generation} now)")
+            raise LogFault(
+                f"the membership in group {self.name} is over (generation {self.generation} now)"
+            )
         if self.name not in transaction.groups:
             transaction.groups.append(self.name)
         pending = self._pending.setdefault(transaction, {})
@@ -144,7 +152,9 @@ class GroupState:
     def _static(self, instance_id: str | None) -> Member | None:
         if instance_id is None:
             return None
-        return next((each for each in self.members.values() if each.instance_id == instance_id), None)
+        return next(
+            (each for each in self.members.values() if each.instance_id == instance_id), None
+        )
 
     def _rebalance(self) -> None:
         self.generation += 1
@@ -180,7 +190,10 @@ class Coordinator:
             state.expire()
 
     def send_offsets(
-        self, open_transaction: Callable[[], Transaction], offsets: Mapping[Place, int], token: Membership
+        self,
+        open_transaction: Callable[[], Transaction],
+        offsets: Mapping[Place, int],
+        token: Membership,
     ) -> None:
         """Refuses a token that is not current before anything is opened."""
         if not isinstance(token, Token):
@@ -204,7 +217,9 @@ def assign(members: Sequence[Member], places: Sequence[Place]) -> None:
     left = set(places)
     share, extra = divmod(len(places), len(members))
     for member in sorted(members, key=lambda each: -len(each.target)):
-        wanted = sorted(place for place in member.target if place in left and place.topic in member.topics)
+        wanted = sorted(
+            place for place in member.target if place in left and place.topic in member.topics
+        )
         limit = share + 1 if extra > 0 and len(wanted) > share else share
         if limit > share:
             extra -= 1

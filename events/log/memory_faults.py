@@ -21,7 +21,9 @@ class Fate(Enum):
     OK = auto()
     FAILED = auto()  # nothing was done, and the caller gets a fault
     LOST_ANSWER = auto()  # it was done, and the caller gets the same fault
-    DELAYED = auto()  # a commit: its request arrives later, or never. A plain record: it waits for poll or flush
+    DELAYED = (
+        auto()
+    )  # a commit: its request arrives later, or never. A plain record: it waits for poll or flush
     NOT_YET = auto()  # `start` and `committed` only
     HUNG = auto()  # nothing was done, and the call does not return
     HUNG_DONE = auto()  # it was done, and the call does not return

@@ -57,7 +57,9 @@ class MemoryGroup:
         self._renew()
         member = self._member
         if member is None or not self._is_member(member):
-            raise LogFault(f"not a member of group {self._state.name} at the moment; poll until partitions are assigned")
+            raise LogFault(
+                f"not a member of group {self._state.name} at the moment; poll until partitions are assigned"
+            )
         return Token(self._state.name, member.member_id, self._state.generation)
 
     def committed(self, places: Sequence[Place]) -> dict[Place, int | None]:
@@ -69,7 +71,9 @@ class MemoryGroup:
     def seek(self, place: Place, offset: int) -> None:
         """See the protocol."""
         if self._member is None or place not in self._member.owned:
-            raise LogFault(f"{place.topic}[{place.partition}] is not assigned to this member; it cannot be sought")
+            raise LogFault(
+                f"{place.topic}[{place.partition}] is not assigned to this member; it cannot be sought"
+            )
         if offset < 0:
             raise LogFault(f"{place.topic}[{place.partition}] cannot be sought to offset {offset}")
         self._positions[place] = offset
@@ -136,7 +140,9 @@ class MemoryGroup:
             each.instance_id == self._instance_id for each in self._state.members.values()
         )
         if taken:
-            raise Fatal(f"another process runs under the same group.instance.id ({self._instance_id})")
+            raise Fatal(
+                f"another process runs under the same group.instance.id ({self._instance_id})"
+            )
         self._member = self._join()
         if lost:
             self._listener.lost(lost)

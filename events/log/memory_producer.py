@@ -78,7 +78,9 @@ class MemoryProducer:
     ) -> None:
         place, offset, fault = Place(topic, -1 if partition is None else partition), -1, None
         try:
-            place, offset = meet(Fate.OK if fate is Fate.DELAYED else fate, f"producing to {topic}", append)
+            place, offset = meet(
+                Fate.OK if fate is Fate.DELAYED else fate, f"producing to {topic}", append
+            )
         except LogFault as failure:
             fault = failure
             self._undelivered = self._undelivered or failure
@@ -120,7 +122,9 @@ class MemoryTransactionalProducer:
         epoch = self._in_transaction()
         for place, offset in offsets.items():
             if offset < 0:
-                self._break(f"{place.topic}[{place.partition}] cannot be committed at offset {offset}")
+                self._break(
+                    f"{place.topic}[{place.partition}] cannot be committed at offset {offset}"
+                )
         self._call(
             "send_offsets",
             self._broker.faults.on_send_offsets(self._id),
@@ -188,7 +192,9 @@ class MemoryTransactionalProducer:
 
     def _usable(self) -> None:
         if self._broken is not None:
-            raise LogFault(f"the producer {self._id} cannot be used any more ({self._broken}); start a new one")
+            raise LogFault(
+                f"the producer {self._id} cannot be used any more ({self._broken}); start a new one"
+            )
 
     def _started(self) -> int:
         self._usable()
@@ -222,4 +228,6 @@ def refuse_oversize(
     """The client's own limit."""
     size = size_of(key, value, headers)
     if size > record_bytes_max:
-        raise RecordTooLarge(f"producing to {topic}: {size} bytes, at most {record_bytes_max} are taken")
+        raise RecordTooLarge(
+            f"producing to {topic}: {size} bytes, at most {record_bytes_max} are taken"
+        )

@@ -90,7 +90,10 @@ class Watchdog:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -111,6 +114,9 @@ class _Stamp:
         watchdog._running[id(self)] = (self._call, watchdog._ticks)  # noqa: SLF001 one class in two parts
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         del self._watchdog._running[id(self)]  # noqa: SLF001 the same

@@ -93,11 +93,18 @@ class World:
         return member, listener
 
     def joined(
-        self, topic: str, *, group: str = "group", instance_id: str | None = None, begin: int | None = 0
+        self,
+        topic: str,
+        *,
+        group: str = "group",
+        instance_id: str | None = None,
+        begin: int | None = 0,
     ) -> tuple[Group, Listener]:
         """A member that has all of a topic, positioned at `begin`."""
         member, listener = self.member(topic, group=group, instance_id=instance_id)
-        self.until(lambda: len(listener.held) == self.log.partitions(topic), lambda: member.poll(100, 50))
+        self.until(
+            lambda: len(listener.held) == self.log.partitions(topic), lambda: member.poll(100, 50)
+        )
         for place in self.places(topic):
             if begin is not None:
                 member.seek(place, begin)

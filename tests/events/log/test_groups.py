@@ -104,7 +104,9 @@ def test_a_second_member_takes_its_share_and_the_first_drops_the_rest(world: Wor
     stray: list[Place] = []
 
     def both() -> None:
-        for record in member.poll(3, 20):  # small batches: records are waiting all through the rebalance
+        for record in member.poll(
+            3, 20
+        ):  # small batches: records are waiting all through the rebalance
             if Place(record.topic, record.partition) not in listener.held:
                 stray.append(Place(record.topic, record.partition))
         other.poll(3, 20)

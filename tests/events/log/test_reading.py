@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from wakeful.events.log.protocol import EndOfPartition, Fatal, Isolation, OffsetGone, Place, Record, TopicSpec
+from wakeful.events.log.protocol import (
+    EndOfPartition,
+    Fatal,
+    Isolation,
+    OffsetGone,
+    Place,
+    Record,
+    TopicSpec,
+)
 
 from .conftest import World
 

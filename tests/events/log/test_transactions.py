@@ -39,7 +39,9 @@ def test_headers_keys_and_times_come_back_as_they_were_written(world: World):
     topic = world.topic("events", message_timestamp_type="LogAppendTime")
     producer = world.producer()
     producer.begin()
-    producer.produce(topic, key=b"k", value=None, headers=[("a", b"1"), ("a", b"2"), ("b", b"\x00")])
+    producer.produce(
+        topic, key=b"k", value=None, headers=[("a", b"1"), ("a", b"2"), ("b", b"\x00")]
+    )
     producer.commit()
     (record,) = world.read(topic)
     assert (record.key, record.value) == (b"k", None)
@@ -146,7 +148,9 @@ def test_a_plain_record_over_the_clients_limit_is_refused_at_once(world: World):
 def test_plain_records_are_reported_in_order_and_keep_their_place(world: World):
     topic = world.topic("commands")
     assert world.committed(topic, 20, partition=1) == list(range(20))
-    assert [record.value for record in world.read(topic)] == [b"%d" % number for number in range(20)]
+    assert [record.value for record in world.read(topic)] == [
+        b"%d" % number for number in range(20)
+    ]
 
 
 @pytest.mark.case("L11")
