@@ -11,7 +11,7 @@ from ..events.headers import Headers, fingerprint_in
 from ..events.limits import COMMAND_MAX
 from .models import Command, CommandBody
 
-COMMANDS = Codec(get_args(CommandBody), wrapper=Command, value_max=COMMAND_MAX)
+COMMANDS = Codec(get_args(CommandBody), wrapper=Command, canonical=True, value_max=COMMAND_MAX)
 
 HASH_DOMAIN = b"wakeful/command/1"
 

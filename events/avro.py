@@ -3,25 +3,36 @@
 A stored value is `00`, the 4-byte schema id, and the Avro body (Confluent framing, for other tools). We choose the
 schema by the CRC-64-AVRO fingerprint in the `wakeful_fingerprint` header; the id serves foreign producers. Bytes
 from outside never raise anything but `Undecodable`, and cost no more than their size allows.
-
-Writer and reader are our own: the stored format is a small part of Avro, fastavro's took twice the time here, and
-it reads bytes that Avro does not allow (docs/decisions/0002-own-avro.md). Tests hold ours against fastavro and avro.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, get_type_hints
+from io import BytesIO
+from typing import Any, cast, get_type_hints
+
+from fastavro import parse_schema, schemaless_reader, schemaless_writer
+from fastavro.read import SchemaResolutionError
 
 from ..schemas import Library, SchemaVersion, bundled
-from .avro_read import Reader, Target, records_in, target_of
-from .avro_write import ITEMS_MAX, Writer
 from .errors import PayloadTooLarge, Undecodable
+from .scan import SCAN_ABOVE, scan
 from .shapes import NAMESPACE, Shape, shape_of
 
 FRAME = 5
 """Bytes of the framing: a zero and the schema id."""
+
+FOREIGN = (
+    EOFError,
+    IndexError,
+    KeyError,
+    OverflowError,
+    TypeError,
+    ValueError,
+    SchemaResolutionError,
+)
+"""What fastavro raises on bytes that do not fit the schema."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,65 +46,66 @@ class Encoded:
 
 
 @dataclass(frozen=True, slots=True)
-class _Wrapper:
-    """A class of two fields that are one record in Avro, the lead first."""
-
-    cls: type
-    lead: str
-    body: str
+class _Writer:
     shape: Shape
+    version: SchemaVersion
+    frame: bytes
+    schema: Any
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """One class, ready to be written, with what its readers need."""
-
-    version: SchemaVersion
-    frame: bytes
-    writer: Writer
-    target: Target
-    wanted: dict[str, dict[str, Any]]
+class _Reader:
+    name: str
+    build: Callable[[dict[str, Any]], object]
+    written: Any
+    wanted: Any
 
 
 class Codec:
-    """Encodes and decodes the records of some classes; each is prepared when it is first met.
+    """Encodes and decodes the records of some classes.
 
-    `wrapper` is a class of two fields, a lead and a body (`Event`), which are one record in Avro.
+    `wrapper` is a class of two fields, a lead and a body (`Event`): in Avro they are one record, the lead first.
+    `canonical` refuses bytes that other readers might read differently: for records that strangers write.
     """
 
     def __init__(
         self,
         classes: Sequence[type],
         *,
-        value_max: int,
         wrapper: type | None = None,
+        canonical: bool = False,
+        value_max: int,
         library: Library | None = None,
     ) -> None:
         self._library = library or bundled()
         self._classes = {f"{NAMESPACE}.{cls.__name__}": cls for cls in classes}
-        self._value_max = value_max
         self._shapes: dict[type, Shape] = {}
-        self._known: dict[type, _Known] = {}
-        self._readers: dict[bytes, tuple[str, Reader]] = {}
-        self._wrapper: _Wrapper | None = None
+        self._wrapper = wrapper
+        self._canonical = canonical
+        self._value_max = value_max
+        self._writers: dict[type, _Writer] = {}
+        self._readers: dict[bytes, _Reader] = {}
         if wrapper is not None:
-            lead, body = (field.name for field in fields(wrapper))
-            shape = shape_of(get_type_hints(wrapper)[lead], self._shapes)
-            self._wrapper = _Wrapper(wrapper, lead, body, shape)
+            self._lead_name, self._body_name = (f.name for f in fields(wrapper))
+            self._lead = shape_of(get_type_hints(wrapper)[self._lead_name], self._shapes)
 
     def encode(self, record: object) -> Encoded:
         """The record as bytes. TypeError and ValueError name the field and the value; nothing is coerced."""
-        cls = type(record) if self._wrapper is None else self._body_class(record)
-        known = self._known.get(cls) or self._prepare(cls)
-        out = [known.frame]
+        body = record if self._wrapper is None else self._unwrap(record)
+        writer = self._writers.get(type(body)) or self._add_writer(type(body))
+        packed = writer.shape.pack(body)
+        if self._wrapper is not None:
+            packed = {self._lead_name: self._lead.pack(getattr(record, self._lead_name)), **packed}
+        out = BytesIO()
+        out.write(writer.frame)
         try:
-            known.writer.write(out, record, [ITEMS_MAX])
+            schemaless_writer(out, writer.schema, packed)
         except (OverflowError, ValueError) as error:
-            raise ValueError(known.writer.unstorable(record) or str(error)) from error
-        value = b"".join(out)
-        version = known.version
+            raise ValueError(self._unstorable(record, writer.shape) or str(error)) from error
+        value = out.getvalue()
         if len(value) > self._value_max:
-            raise PayloadTooLarge(version.record, size=len(value), limit=self._value_max)
+            raise PayloadTooLarge(writer.shape.name, size=len(value), limit=self._value_max)
+        version = writer.version
         return Encoded(version.fingerprint, value[FRAME:], value, version.record)
 
     def decode(self, value: bytes | None, fingerprint: bytes | None) -> Any:
@@ -111,65 +123,87 @@ class Codec:
             raise Undecodable("bad_frame", f"expected 00 and a 4-byte id, got {value[:5].hex()!r}")
         if fingerprint is None:
             fingerprint = self._fingerprint_of(int.from_bytes(value[1:FRAME], "big"))
-        name, _ = self._readers.get(fingerprint) or self._add_reader(fingerprint)
-        return Encoded(fingerprint, value[FRAME:], value, name)
+        reader = self._readers.get(fingerprint) or self._add_reader(fingerprint)
+        return Encoded(fingerprint, value[FRAME:], value, reader.name)
 
     def decode_body(self, body: bytes, fingerprint: bytes) -> Any:
         """The record in a bare Avro body; its bytes are consumed to the last one, or it is refused."""
-        name, reader = self._readers.get(fingerprint) or self._add_reader(fingerprint)
-        if len(body) > self._value_max:
-            raise Undecodable("too_large", f"{len(body)} bytes, the limit is {self._value_max}")
+        reader = self._readers.get(fingerprint) or self._add_reader(fingerprint)
+        if len(body) > SCAN_ABOVE:
+            if len(body) > self._value_max:
+                raise Undecodable("too_large", f"{len(body)} bytes, the limit is {self._value_max}")
+            scan(reader.written, body)
+        source = BytesIO(body)
         try:
-            record, end = reader.read(body, 0, [ITEMS_MAX])
-        except IndexError as error:
-            raise _truncated(name, body) from error
-        except UnicodeDecodeError as error:
-            raise Undecodable("bad_value", f"a text of {name} is not UTF-8: {error}") from error
-        if end > len(body):
-            raise _truncated(name, body)
-        if end < len(body):
-            raise Undecodable("trailing_bytes", f"{len(body) - end} bytes after the end of {name}")
-        return record
+            read = schemaless_reader(source, reader.written, None)
+        except EOFError as error:
+            raise Undecodable("truncated", f"{reader.name} ends early: {error}") from error
+        except FOREIGN as error:
+            raise Undecodable("bad_value", f"{reader.name}: {error}") from error
+        if source.tell() != len(body):
+            left = len(body) - source.tell()
+            raise Undecodable("trailing_bytes", f"{left} bytes after the end of {reader.name}")
+        if self._canonical:
+            _check_canonical(reader, body, read)
+        if reader.wanted is not None:
+            read = _resolve(reader, body)
+        return reader.build(cast("dict[str, Any]", read))
 
-    def _body_class(self, record: object) -> type:
-        wrapper = self._wrapper
-        if wrapper is None or type(record) is not wrapper.cls:
-            wanted = wrapper.cls.__name__ if wrapper else "a record"
+    def _unwrap(self, record: object) -> object:
+        if type(record) is not self._wrapper:
+            wanted = cast("type", self._wrapper).__name__
             raise TypeError(f"expected {wanted}, got {type(record).__name__}")
-        return type(getattr(record, wrapper.body))
+        return getattr(record, self._body_name)
 
-    def _prepare(self, cls: type) -> _Known:
+    def _unstorable(self, record: object, shape: Shape) -> str | None:
+        if self._wrapper is None:
+            return shape.unstorable(record)
+        return self._lead.unstorable(getattr(record, self._lead_name)) or shape.unstorable(
+            getattr(record, self._body_name)
+        )
+
+    def _add_writer(self, cls: type) -> _Writer:
         name = f"{NAMESPACE}.{cls.__name__}"
         if self._classes.get(name) is not cls:
             raise TypeError(f"{cls.__name__} is not a record of this codec")
         version = self._library.current(name)
         schema = self._library.schema(version)
         shape = shape_of(cls, self._shapes)
-        writer, target = Writer((("", shape),)), target_of(shape)
-        if self._wrapper is not None:
-            writer = Writer(
-                ((self._wrapper.lead, self._wrapper.shape), (self._wrapper.body, shape))
-            )
-            target = _wrapped(self._wrapper, shape)
+        lead = (self._lead_name,) if self._wrapper is not None else ()
         named = tuple(field["name"] for field in schema["fields"])
-        if named != target.names:
-            raise TypeError(f"{version.file} has the fields {named}, its class {target.names}")
+        if named != lead + shape.names:
+            raise TypeError(f"{version.file} has {named}, its class has {lead + shape.names}")
         frame = b"\0" + version.id.to_bytes(4, "big")
-        known = _Known(version, frame, writer, target, records_in(schema))
-        self._known[cls] = known
-        return known
+        writer = _Writer(shape, version, frame, parse_schema(schema))
+        self._writers[cls] = writer
+        return writer
 
-    def _add_reader(self, fingerprint: bytes) -> tuple[str, Reader]:
+    def _add_reader(self, fingerprint: bytes) -> _Reader:
         version = self._library.of_fingerprint(fingerprint)
         if version is None:
             raise Undecodable("unknown_fingerprint", f"no bundled schema has {fingerprint.hex()!r}")
         cls = self._classes.get(version.record)
         if cls is None:
             raise Undecodable("wrong_record", f"{version.record} does not belong here")
-        known = self._known.get(cls) or self._prepare(cls)
-        reader = Reader(self._library.schema(version), known.target, known.wanted)
-        self._readers[fingerprint] = (version.record, reader)
-        return version.record, reader
+        writer = self._writers.get(cls) or self._add_writer(cls)
+        written, wanted = writer.schema, None
+        if version.fingerprint != writer.version.fingerprint:
+            written, wanted = parse_schema(self._library.schema(version)), writer.schema
+        reader = _Reader(version.record, self._builder(writer.shape), written, wanted)
+        self._readers[fingerprint] = reader
+        return reader
+
+    def _builder(self, shape: Shape) -> Callable[[dict[str, Any]], object]:
+        wrapper = self._wrapper
+        if wrapper is None:
+            return shape.build
+        name, lead = self._lead_name, self._lead
+
+        def build(read: dict[str, Any]) -> object:
+            first = lead.build(read.pop(name))
+            return wrapper(first, shape.build(read))
+
+        return build
 
     def _fingerprint_of(self, id_: int) -> bytes:
         version = self._library.of_id(id_)
@@ -180,15 +214,16 @@ class Codec:
         return version.fingerprint
 
 
-def _truncated(name: str, body: bytes) -> Undecodable:
-    return Undecodable("truncated", f"{name} goes on after its {len(body)} bytes")
+def _check_canonical(reader: _Reader, body: bytes, read: Any) -> None:
+    """Avro has several forms of one value (long numbers padded, blocks cut); strangers get to use one."""
+    again = BytesIO()
+    schemaless_writer(again, reader.written, read)
+    if again.getvalue() != body:
+        raise Undecodable("not_canonical", f"the bytes are not how {reader.name} is written")
 
 
-def _wrapped(wrapper: _Wrapper, shape: Shape) -> Target:
-    inner, cls, body = target_of(shape), wrapper.cls, shape.cls
-    return Target(
-        shape.name,
-        (wrapper.lead, *inner.names),
-        {wrapper.lead: wrapper.shape, **inner.nested},
-        lambda values: cls(values[0], body(*values[1:])),
-    )
+def _resolve(reader: _Reader, body: bytes) -> Any:
+    try:
+        return schemaless_reader(BytesIO(body), reader.written, reader.wanted)
+    except FOREIGN as error:
+        raise Undecodable("unresolvable", f"{reader.name}: {error}") from error

@@ -1,19 +1,29 @@
-"""Classes and their stored form: the fields of one frozen dataclass, and what is wrong with a value of it.
+"""Classes and their Avro form: checks, packs and builds one frozen dataclass, field for field.
 
-Types are exact: 5.9 or True is no `int`, a list is no tuple, a str of another class is no `str`. What stands in an
-annotation here is what stands in the Avro schema, field for field: str, int, bytes and bool are string, long,
-bytes and boolean; a dataclass is a record; `tuple[T, ...]` an array; `T | None` a union with null.
+fastavro coerces (5.9 becomes 5 in a long, True becomes 1), guesses union branches, and fills what is missing.
+So every value is checked here first, by exact type, and each union value carries its branch. The check is one
+set look-up: the types of a record's values, seen before or not.
 """
 
 from __future__ import annotations
 
 import types
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from operator import attrgetter
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 NAMESPACE = "wakeful.v1"
 
 PRIMITIVES: dict[type, str] = {str: "string", int: "long", bytes: "bytes", bool: "boolean"}
+
+ITEMS_MAX = 65_536
+"""Items of one array; a session's state with everything at its bound stays below."""
+
+KINDS_MAX = 4_096
+"""Combinations of types remembered per class; only nullable fields vary, so that is 12 of them."""
+
+Step = tuple[int, Callable[[Any], object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +36,13 @@ class Field:
     many: bool
     nullable: bool
 
+    def avro(self) -> str:
+        """Name of the field's own type in Avro, as a union branch is named."""
+        return PRIMITIVES[self.kind] if self.shape is None else self.shape.name
+
 
 class Shape:
-    """The fields of one class, in order."""
+    """One class, prepared: `pack` gives what fastavro writes, `build` takes what fastavro read."""
 
     def __init__(self, cls: type, known: dict[type, Shape]) -> None:
         known[cls] = self
@@ -37,12 +51,42 @@ class Shape:
         self.name = f"{NAMESPACE}.{cls.__name__}"
         self.fields = tuple(_field(f.name, hints[f.name], known) for f in fields(cls))
         self.names = tuple(f.name for f in self.fields)
+        self._get = _getter(self.names)
+        self._packs: dict[tuple[type, ...], tuple[Step, ...]] = {}
+        self._builds = tuple(
+            (f.name, _builder(f)) for f in self.fields if f.shape is not None or f.many
+        )
+
+    def pack(self, record: object) -> dict[str, Any]:
+        """The record as fastavro takes it; TypeError or ValueError name the field and the value."""
+        try:
+            values = self._get(record)
+        except AttributeError as error:
+            raise TypeError(self.fault(record) or str(error)) from error
+        kinds = tuple(map(type, values))
+        steps = self._packs.get(kinds)
+        if steps is None:
+            steps = self._admit(record, kinds)
+        if not steps:
+            return dict(zip(self.names, values, strict=True))
+        packed = list(values)
+        for index, convert in steps:
+            packed[index] = convert(packed[index])
+        return dict(zip(self.names, packed, strict=True))
+
+    def build(self, read: dict[str, Any]) -> Any:
+        """The record from what fastavro read with this shape's schema as the reader's."""
+        for name, convert in self._builds:
+            value = read[name]
+            if value is not None:
+                read[name] = convert(value)
+        return self.cls(**read)
 
     def fault(self, record: object, path: str = "") -> str | None:
         """What is wrong with the record's types, or null; names the first field that does not fit."""
         path = path or self.cls.__name__
         if type(record) is not self.cls:
-            return f"{path}: expected {self.cls.__name__}, got {told(record)}"
+            return f"{path}: expected {self.cls.__name__}, got {_told(record)}"
         for field in self.fields:
             where = f"{path}.{field.name}"
             if not hasattr(record, field.name):
@@ -53,26 +97,39 @@ class Shape:
         return None
 
     def unstorable(self, record: Any, path: str = "") -> str | None:
-        """Which value of a well-typed record Avro cannot hold: a number or a text out of range."""
+        """Which value of a well-typed record Avro cannot hold: a number or text out of range."""
         path = path or self.cls.__name__
         for field in self.fields:
             value = getattr(record, field.name)
             for item in value if field.many else (value,):
-                found = _value_fault(field, item, f"{path}.{field.name}")
-                if found is not None:
-                    return found
+                where = f"{path}.{field.name}"
+                if field.shape is not None and item is not None:
+                    found = field.shape.unstorable(item, where)
+                    if found is not None:
+                        return found
+                elif type(item) is int and not -(2**63) <= item < 2**63:
+                    return f"{where}: expected an integer of 64 bits, got {_told(item)}"
+                elif type(item) is str and not _encodable(item):
+                    return f"{where}: expected text without lone surrogates, got {_told(item)}"
         return None
+
+    def _admit(self, record: object, kinds: tuple[type, ...]) -> tuple[Step, ...]:
+        fault = self.fault(record)
+        if fault is not None:
+            raise TypeError(fault)
+        steps = tuple(
+            (index, _packer(field))
+            for index, (field, kind) in enumerate(zip(self.fields, kinds, strict=True))
+            if kind is not types.NoneType and (field.many or field.nullable or field.shape)
+        )
+        if len(self._packs) < KINDS_MAX:
+            self._packs[kinds] = steps
+        return steps
 
 
 def shape_of(cls: type, known: dict[type, Shape]) -> Shape:
     """The shape of a class, made once per `known`."""
     return known.get(cls) or Shape(cls, known)
-
-
-def told(value: object) -> str:
-    """A value for a message: its start, and its type."""
-    text = ascii(value)
-    return f"{text if len(text) <= 60 else text[:57] + '...'} ({type(value).__name__})"
 
 
 def _field(name: str, hint: Any, known: dict[type, Shape]) -> Field:
@@ -88,34 +145,64 @@ def _field(name: str, hint: Any, known: dict[type, Shape]) -> Field:
     return Field(name, hint, None if hint in PRIMITIVES else shape_of(hint, known), many, nullable)
 
 
+def _getter(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
+    """All fields at once; attrgetter alone gives a bare value where there is one name only."""
+    get = attrgetter(*names)
+    return get if len(names) > 1 else lambda record: (get(record),)
+
+
+def _packer(field: Field) -> Callable[[Any], object]:
+    shape, branch = field.shape, field.avro()
+    if field.many:
+        return _many_packer(field)
+    if shape is None:
+        return lambda value: (branch, value)
+    if field.nullable:
+        return lambda value: (branch, shape.pack(value))
+    return shape.pack
+
+
+def _many_packer(field: Field) -> Callable[[Any], object]:
+    shape, kind, name = field.shape, field.kind, field.name
+
+    def pack(values: tuple[Any, ...]) -> list[object]:
+        if len(values) > ITEMS_MAX:
+            raise ValueError(f"{name}: expected at most {ITEMS_MAX} items, got {len(values)}")
+        if shape is not None:
+            return [shape.pack(value) for value in values]
+        for value in values:
+            if type(value) is not kind:
+                raise TypeError(f"{name}: expected {kind.__name__}, got {_told(value)}")
+        return list(values)
+
+    return pack
+
+
+def _builder(field: Field) -> Callable[[Any], object]:
+    shape = field.shape
+    if shape is None:
+        return tuple
+    if field.many:
+        return lambda values: tuple([shape.build(value) for value in values])
+    return shape.build
+
+
 def _field_fault(field: Field, value: object, path: str) -> str | None:
     if value is None and field.nullable:
         return None
-    if not field.many:
-        return _item_fault(field, value, path)
-    if type(value) is not tuple:
-        return f"{path}: expected a tuple, got {told(value)}"
-    found = (_item_fault(field, item, f"{path}[{i}]") for i, item in enumerate(value))
-    return next((fault for fault in found if fault is not None), None)
+    if field.many:
+        if type(value) is not tuple:
+            return f"{path}: expected a tuple, got {_told(value)}"
+        found = (_item_fault(field, item, f"{path}[{i}]") for i, item in enumerate(value))
+        return next((fault for fault in found if fault is not None), None)
+    return _item_fault(field, value, path)
 
 
 def _item_fault(field: Field, value: object, path: str) -> str | None:
     if field.shape is not None:
         return field.shape.fault(value, path)
     if type(value) is not field.kind:
-        return f"{path}: expected {field.kind.__name__}, got {told(value)}"
-    return None
-
-
-def _value_fault(field: Field, value: Any, path: str) -> str | None:
-    if value is None:
-        return None
-    if field.shape is not None:
-        return field.shape.unstorable(value, path)
-    if field.kind is int and not -(2**63) <= value < 2**63:
-        return f"{path}: expected an integer of 64 bits, got {told(value)}"
-    if field.kind is str and not _encodable(value):
-        return f"{path}: expected text without lone surrogates, got {told(value)}"
+        return f"{path}: expected {field.kind.__name__}, got {_told(value)}"
     return None
 
 
@@ -125,3 +212,9 @@ def _encodable(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def _told(value: object) -> str:
+    """A value for a message: its start, and its type."""
+    text = ascii(value)
+    return f"{text if len(text) <= 60 else text[:57] + '...'} ({type(value).__name__})"
