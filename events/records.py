@@ -89,8 +89,6 @@ class Envelope:
     prev_hash: bytes
 
 
-
-
 @dataclass(frozen=True, slots=True)
 class SessionOpened:
     """A conversation exists; nothing runs until its first message or trigger."""
@@ -229,8 +227,6 @@ class CommandRefused:
     detail: str
 
 
-
-
 @dataclass(frozen=True, slots=True)
 class ActivityRequested:
     """A tool or model call was decided; its task is dispatched in the same transaction.
@@ -296,8 +292,6 @@ class LateResultRecorded:
     worker: str
 
 
-
-
 @dataclass(frozen=True, slots=True)
 class ApprovalRequested:
     """An action is proposed; a decision must name this proposal and this digest before it expires."""
@@ -344,8 +338,6 @@ class ApprovalWithdrawn:
 
     proposal_id: str
     reason: str
-
-
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,8 +404,6 @@ class Event:
 
     envelope: Envelope
     body: EventBody
-
-
 
 
 @dataclass(frozen=True, slots=True)
