@@ -121,7 +121,7 @@ def test_types_that_exist_for_the_type_checker_only_are_refused():
     async def find(order: "Elsewhere") -> str:  # noqa: F821
         return ""
 
-    with pytest.raises(Declined, match="'find' cannot be read .*import them at module level"):
+    with pytest.raises(Declined, match=r"'find' cannot be read .*import them at module level"):
         declared(find)
 
 

@@ -1,0 +1,356 @@
+"""The light client: asks for things, and knows when the log has them.
+
+Every method checks what it was given before anything is sent, and returns a `Receipt` once the broker has
+acknowledged the command. What then becomes of it is told by the session's outcomes (`outcomes.py`). A command that
+was not acknowledged may still arrive; asking again under the same id is safe, since repeats change nothing.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from ..events.errors import InvalidKey, InvalidPayload, PayloadTooLarge, Rejected, Transient
+from ..events.headers import record_headers
+from ..events.keys import check_id, session_key
+from ..events.limits import TEXT_MAX
+from ..events.log.protocol import Log, LogFault, Place, Producer
+from ..events.payloads import json_payload
+from ..events.topics import Topics
+from .models import (
+    CancelSession,
+    Command,
+    CommandBody,
+    CommandHeader,
+    DecideApproval,
+    OpenSession,
+    ReleaseSession,
+    SendMessage,
+)
+from .wire import encode_command
+
+CONFIRM_MS = 15_000
+"""How long an acknowledgement is waited for: longer than the producer itself tries to deliver."""
+
+NAME_LENGTH_MAX = 200
+"""Characters of a command id, an actor, a channel, an idempotency key."""
+
+DIGEST_BYTES = 32
+
+_SESSIONS = uuid.uuid5(uuid.NAMESPACE_URL, "wakeful:session")
+_OPENINGS = uuid.uuid5(uuid.NAMESPACE_URL, "wakeful:open")
+
+
+class Unconfirmed(Transient):
+    """No broker has confirmed the command in time; it may arrive all the same.
+
+    Ask again with the same `command_id` (and `session_id`): whatever arrives twice is applied once.
+    """
+
+    def __init__(self, command_id: str, session_id: str, why: str) -> None:
+        super().__init__(
+            f"the log did not confirm the command: {why}; ask again with command_id={command_id!r}",
+            session=session_id,
+        )
+        self.command_id = command_id
+        self.session_id = session_id
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """The broker has the command: where it lies. Whether it is applied, the session's outcomes tell."""
+
+    session_id: str
+    command_id: str
+    issued_at_ms: int
+    topic: str
+    partition: int
+    offset: int
+
+
+class Pending:
+    """A command that was handed to the producer."""
+
+    def __init__(self, client: Client, header: CommandHeader) -> None:
+        self.session_id = header.session_id
+        self.command_id = header.command_id
+        self._issued_at_ms = header.issued_at_ms
+        self._client = client
+        self._place: Place | None = None
+        self._offset = -1
+        self._fault: LogFault | None = None
+
+    @property
+    def decided(self) -> bool:
+        """Whether the broker, or the producer's patience, has answered."""
+        return self._place is not None or self._fault is not None
+
+    def receipt(self) -> Receipt:
+        """Waits for the acknowledgement; `Unconfirmed` after the client's `confirm_ms`."""
+        self._client._wait_for(self)  # noqa: SLF001 one thing in two classes
+        if self._place is None:
+            why = (
+                str(self._fault)
+                if self._fault
+                else f"no answer within {self._client.confirm_ms} ms"
+            )
+            raise Unconfirmed(self.command_id, self.session_id, why) from self._fault
+        return Receipt(
+            self.session_id, self.command_id, self._issued_at_ms, *self._place, self._offset
+        )
+
+    def delivered(self, place: Place, offset: int, fault: LogFault | None) -> None:
+        """Told by the producer."""
+        if fault is None:
+            self._place, self._offset = place, offset
+        else:
+            self._fault = fault
+
+
+def random_id() -> str:
+    """An id that nobody can guess, in the form of a UUID."""
+    return str(uuid.UUID(bytes=secrets.token_bytes(16), version=4))
+
+
+class Client:
+    """Speaks for one actor of one tenant; safe to use from several threads."""
+
+    def __init__(
+        self,
+        log: Log,
+        topics: Topics,
+        *,
+        tenant: str,
+        actor: str,
+        channel: str,
+        digest_key: bytes,
+        now_ms: Callable[[], int],
+        new_id: Callable[[], str] = random_id,
+        confirm_ms: int = CONFIRM_MS,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.tenant = check_id("tenant", tenant)
+        self.actor = _name("actor", actor)
+        self.channel = _name("channel", channel)
+        self.topics = topics
+        self.confirm_ms = confirm_ms
+        self._log = log
+        self._digest_key = digest_key
+        self._now_ms = now_ms
+        self._new_id = new_id
+        self._monotonic = monotonic
+        self._producer: Producer | None = None
+
+    def open(
+        self,
+        workflow: str,
+        session_id: str | None = None,
+        *,
+        idempotency_key: str | None = None,
+    ) -> Receipt:
+        """Opens a session; its id is in the receipt.
+
+        The id is the one given, or follows from the tenant and the `idempotency_key`, or is random. A repeat by
+        the same actor changes nothing.
+        """
+        return self.post(*self._opening(workflow, session_id, idempotency_key)).receipt()
+
+    def send(
+        self,
+        session_id: str,
+        message: Any,
+        message_id: str | None = None,
+        *,
+        expected_seq: int | None = None,
+    ) -> Receipt:
+        """Sends a message: text, or anything that is JSON. With a `message_id` a repeat changes nothing."""
+        body = self.message(message)
+        return self.post(session_id, body, message_id, expected_seq=expected_seq).receipt()
+
+    def decide(
+        self,
+        session_id: str,
+        proposal_id: str,
+        digest: bytes | str,
+        decision: Literal["approve", "reject"],
+        comment: str = "",
+        *,
+        command_id: str | None = None,
+        expected_seq: int | None = None,
+    ) -> Receipt:
+        """Decides the proposal whose action has this digest (bytes, or hex as it is shown)."""
+        if decision not in ("approve", "reject"):
+            raise Rejected(f"decision {decision!r} is not one: use 'approve' or 'reject'")
+        body = DecideApproval(
+            _name("proposal id", proposal_id), _digest(digest), decision, _text("comment", comment)
+        )
+        return self.post(session_id, body, command_id, expected_seq=expected_seq).receipt()
+
+    def cancel(
+        self, session_id: str, reason: str = "", *, command_id: str | None = None
+    ) -> Receipt:
+        """Stops the session for good."""
+        return self.post(session_id, CancelSession(_text("reason", reason)), command_id).receipt()
+
+    def release(
+        self, session_id: str, reason: str = "", *, command_id: str | None = None
+    ) -> Receipt:
+        """Lets a held session go on from where it was held."""
+        return self.post(session_id, ReleaseSession(_text("reason", reason)), command_id).receipt()
+
+    def message(self, message: Any) -> SendMessage:
+        """The body of `send`, for `post`: a text becomes `{"text": …}`, other JSON stays as it is."""
+        try:
+            value = {"text": message} if isinstance(message, str) else message
+            return SendMessage(json_payload(value, self._digest_key))
+        except PayloadTooLarge as error:
+            raise PayloadTooLarge("the message", size=error.size, limit=error.limit) from None
+
+    def post(
+        self,
+        session_id: str,
+        body: CommandBody,
+        command_id: str | None = None,
+        *,
+        expected_seq: int | None = None,
+    ) -> Pending:
+        """Hands a command to the producer without waiting; `Pending.receipt` or `flush` waits for many at once."""
+        key = session_key(self.tenant, session_id)
+        header = CommandHeader(
+            tenant=self.tenant,
+            session_id=session_id,
+            command_id=_name("command id", self._new_id() if command_id is None else command_id),
+            issued_at_ms=self._now_ms(),
+            actor=self.actor,
+            on_behalf_of=None,
+            channel=self.channel,
+            expected_seq=_seq(expected_seq),
+        )
+        encoded = encode_command(Command(header, body))
+        headers = record_headers(encoded, f"{key.decode()}/{header.command_id}")
+        pending = Pending(self, header)
+        try:
+            self._open_producer().produce(
+                self.topics.commands,
+                key=key,
+                value=encoded.value,
+                headers=headers,
+                delivered=pending.delivered,
+            )
+        except LogFault as fault:
+            self._replace_producer()
+            raise Unconfirmed(header.command_id, session_id, str(fault)) from fault
+        return pending
+
+    def flush(self) -> None:
+        """Waits until everything handed over is decided, at most `confirm_ms`; each `Pending` knows its own fate."""
+        if self._producer is None:
+            return
+        try:
+            self._producer.flush(self.confirm_ms)
+        except LogFault as fault:
+            raise Transient(f"the log did not confirm everything: {fault}") from fault
+
+    def close(self) -> None:
+        """Frees the producer, without waiting."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            producer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _opening(
+        self, workflow: str, session_id: str | None, idempotency_key: str | None
+    ) -> tuple[str, OpenSession, str]:
+        if session_id is not None and idempotency_key is not None:
+            raise Rejected(
+                "give a session id or an idempotency key, not both: the id follows from the key"
+            )
+        if idempotency_key is not None:
+            name = f"{self.tenant}/{_name('idempotency key', idempotency_key)}"
+            session_id = str(uuid.uuid5(_SESSIONS, name))
+        elif session_id is None:
+            session_id = self._new_id()
+        check_id("session id", session_id)
+        body = OpenSession(_name("workflow", workflow))
+        said = f"{self.tenant}/{session_id}/{workflow}/{self.actor}/{self.channel}"
+        return session_id, body, str(uuid.uuid5(_OPENINGS, said))
+
+    def _wait_for(self, pending: Pending) -> None:
+        give_up = self._monotonic() + self.confirm_ms / 1000
+        while not pending.decided and self._producer is not None:
+            left_ms = int((give_up - self._monotonic()) * 1000)
+            if left_ms <= 0:
+                break
+            try:
+                self._producer.flush(left_ms)
+            except LogFault:
+                continue  # of this record or another's: each has its own answer
+        if not pending.decided or pending._fault is not None:  # noqa: SLF001 one thing in two classes
+            self._replace_producer()
+
+    def _open_producer(self) -> Producer:
+        if self._producer is None:
+            self._producer = self._log.producer()
+        return self._producer
+
+    def _replace_producer(self) -> None:
+        """After a fault a producer is not to be trusted; what it still holds is given up."""
+        self.close()
+
+
+def _name(what: str, value: str) -> str:
+    if (
+        not isinstance(value, str)
+        or not 1 <= len(value) <= NAME_LENGTH_MAX
+        or not value.isprintable()
+    ):
+        shown = (
+            ascii(value) if len(str(value)) <= NAME_LENGTH_MAX else f"of {len(value)} characters"
+        )
+        raise InvalidKey(
+            f"{what} {shown} is not allowed: use 1 to {NAME_LENGTH_MAX} printable characters"
+        )
+    return value
+
+
+def _text(what: str, value: str) -> str:
+    if len(value) > TEXT_MAX:
+        raise InvalidPayload(f"the {what} has {len(value)} characters and the limit is {TEXT_MAX}")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidPayload(f"the {what} is not text: {error.reason} at {error.start}") from error
+    return value
+
+
+def _digest(value: bytes | str) -> bytes:
+    try:
+        digest = bytes.fromhex(value) if isinstance(value, str) else value
+    except ValueError:
+        raise Rejected(f"digest {value!r} is not hex: pass it as the approval shows it") from None
+    if len(digest) != DIGEST_BYTES:
+        raise Rejected(
+            f"the digest has {len(digest)} bytes, expected {DIGEST_BYTES}: pass it as the approval shows it"
+        )
+    return digest
+
+
+def _seq(value: int | None) -> int | None:
+    if value is not None and value < 0:
+        raise Rejected(f"expected_seq is {value}, it must be zero or more")
+    return value

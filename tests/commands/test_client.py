@@ -1,0 +1,294 @@
+"""The light client: checks before it sends, answers once the log has it, and repeats without harm."""
+
+import itertools
+import json
+
+import pytest
+
+from wakeful.commands.client import Client, Unconfirmed
+from wakeful.commands.models import DecideApproval, OpenSession, SendMessage
+from wakeful.commands.outcomes import NoOutcome, outcomes, wait_for_outcome
+from wakeful.commands.wire import command_hash, decode_command, encode_command
+from wakeful.events.codec import encode_outcome
+from wakeful.events.errors import InvalidKey, InvalidPayload, PayloadTooLarge, Rejected, Transient
+from wakeful.events.headers import record_headers
+from wakeful.events.keys import partition_of, session_key
+from wakeful.events.log.memory import MemoryLog
+from wakeful.events.log.memory_faults import Fate, NoFaults
+from wakeful.events.records import Outcome
+from wakeful.events.topics import Topics
+
+TOPICS = Topics("desk")
+DIGEST = bytes(range(32))
+
+
+class Unreachable(NoFaults):
+    """The first `failures` records are not acknowledged; where `arrived`, the log has them all the same."""
+
+    def __init__(self, failures, *, arrived=False):
+        self.left, self.fate = failures, Fate.LOST_ANSWER if arrived else Fate.FAILED
+
+    def on_deliver(self, topic):
+        self.left -= 1
+        return self.fate if self.left >= 0 else Fate.OK
+
+
+def new_log(faults=None):
+    log = MemoryLog(now_ms=lambda: 1_000, faults=faults)
+    log.create_topics(TOPICS.specs(["default"], 4))
+    return log
+
+
+def client_of(log, **options):
+    ids = itertools.count(1)
+    options = {"tenant": "acme", "actor": "ann@acme", "channel": "web", **options}
+    options.setdefault("now_ms", lambda: 5_000)
+    return Client(log, TOPICS, digest_key=b"k", new_id=lambda: f"id-{next(ids)}", **options)
+
+
+def commands_in(log):
+    return [decode_command(record.value, record.headers) for record in log.dump(TOPICS.commands)]
+
+
+@pytest.fixture
+def log():
+    return new_log()
+
+
+@pytest.fixture
+def client(log):
+    return client_of(log)
+
+
+def test_a_receipt_says_where_the_command_lies(log, client):
+    receipt = client.send("s1", "hello")
+    (record,) = log.dump(TOPICS.commands)
+    assert (record.topic, record.partition, record.offset) == (
+        receipt.topic,
+        receipt.partition,
+        receipt.offset,
+    )
+    assert record.key == b"acme/s1"
+    assert receipt.partition == partition_of(b"acme/s1", 4)
+
+
+def test_a_text_is_sent_as_an_object_and_other_json_as_it_is(log, client):
+    client.send("s1", "héllo")
+    client.send("s1", {"order": [1, None]})
+    sent = [json.loads(command.body.message.inline) for command in commands_in(log)]
+    assert sent == [{"text": "héllo"}, {"order": [1, None]}]
+
+
+def test_a_command_names_its_actor_channel_and_time(log, client):
+    client.cancel("s1", "enough")
+    (command,) = commands_in(log)
+    header = command.header
+    assert (header.tenant, header.session_id, header.actor, header.channel) == (
+        "acme",
+        "s1",
+        "ann@acme",
+        "web",
+    )
+    assert (header.issued_at_ms, header.on_behalf_of, header.expected_seq) == (5_000, None, None)
+
+
+def test_the_same_message_id_is_the_same_command_at_any_time(log):
+    client_of(log, now_ms=lambda: 5_000).send("s1", "hello", "m1")
+    client_of(log, now_ms=lambda: 9_000).send("s1", "hello", "m1")
+    first, second = (command_hash(encode_command(command)) for command in commands_in(log))
+    assert first == second
+
+
+def test_without_a_message_id_each_message_is_another(log, client):
+    first, second = client.send("s1", "hello"), client.send("s1", "hello")
+    assert first.command_id != second.command_id
+
+
+def test_a_session_id_follows_from_tenant_and_idempotency_key(log):
+    opened = [
+        client_of(log, tenant=tenant).open("desk", idempotency_key=key)
+        for tenant, key in (("acme", "k1"), ("acme", "k1"), ("acme", "k2"), ("other", "k1"))
+    ]
+    ids = [receipt.session_id for receipt in opened]
+    assert ids[0] == ids[1]
+    assert len(set(ids)) == 3
+
+
+def test_opening_again_by_the_same_actor_repeats_the_same_command(log):
+    for now_ms in (5_000, 9_000):
+        client_of(log, now_ms=lambda now_ms=now_ms: now_ms).open("desk", "s1")
+    first, second = commands_in(log)
+    assert first.header.command_id == second.header.command_id
+    assert command_hash(encode_command(first)) == command_hash(encode_command(second))
+
+
+def test_opening_by_another_actor_is_another_command(log):
+    client_of(log).open("desk", "s1")
+    client_of(log, actor="bob@acme").open("desk", "s1")
+    first, second = commands_in(log)
+    assert first.header.command_id != second.header.command_id
+
+
+def test_a_session_id_nobody_gives_cannot_be_guessed(log):
+    client = Client(
+        log, TOPICS, tenant="a", actor="b", channel="c", digest_key=b"k", now_ms=lambda: 0
+    )
+    ids = {client.open("desk").session_id for _ in range(20)}
+    assert len(ids) == 20
+    assert all(len(id_) == 36 for id_ in ids)
+    assert commands_in(log)[0].body == OpenSession("desk")
+
+
+@pytest.mark.parametrize("digest", [DIGEST, DIGEST.hex()])
+def test_a_decision_names_the_proposal_and_the_digest_shown(log, client, digest):
+    client.decide("s1", "1.2", digest, "approve", "fine")
+    assert commands_in(log)[0].body == DecideApproval("1.2", DIGEST, "approve", "fine")
+
+
+@pytest.mark.parametrize(
+    ("error", "told", "ask"),
+    [
+        (InvalidKey, "session id 'a/b' is not allowed", lambda c: c.send("a/b", "x")),
+        (InvalidKey, "session id '' is not allowed", lambda c: c.send("", "x")),
+        (InvalidKey, r"session id 's\\xe9' is not allowed", lambda c: c.send("sé", "x")),
+        (InvalidKey, "command id '' is not allowed", lambda c: c.send("s", "x", "")),
+        (InvalidKey, r"command id 'a\\nb' is not allowed", lambda c: c.send("s", "x", "a\nb")),
+        (InvalidKey, "command id of 201 characters", lambda c: c.send("s", "x", "m" * 201)),
+        (InvalidKey, "workflow '' is not allowed", lambda c: c.open("")),
+        (
+            InvalidKey,
+            "idempotency key '' is not allowed",
+            lambda c: c.open("w", idempotency_key=""),
+        ),
+        (Rejected, "not both", lambda c: c.open("w", "s", idempotency_key="k")),
+        (Rejected, "decision 'maybe' is not one", lambda c: c.decide("s", "p", DIGEST, "maybe")),
+        (
+            Rejected,
+            "the digest has 3 bytes, expected 32",
+            lambda c: c.decide("s", "p", b"abc", "approve"),
+        ),
+        (Rejected, "digest 'xyz' is not hex", lambda c: c.decide("s", "p", "xyz", "approve")),
+        (
+            InvalidKey,
+            "proposal id '' is not allowed",
+            lambda c: c.decide("s", "", DIGEST, "approve"),
+        ),
+        (
+            InvalidPayload,
+            "the comment has 16385 characters",
+            lambda c: c.decide("s", "p", DIGEST, "reject", "x" * 16_385),
+        ),
+        (InvalidPayload, "the reason is not text", lambda c: c.cancel("s", "\ud800")),
+        (InvalidPayload, "no json form", lambda c: c.send("s", {"x": float("nan")})),
+        (InvalidPayload, "json keys are text", lambda c: c.send("s", {1: "x"})),
+        (InvalidPayload, "no json form", lambda c: c.send("s", object())),
+        (
+            PayloadTooLarge,
+            "the message is 262155 bytes and the limit is 262144",
+            lambda c: c.send("s", "x" * 262_144),
+        ),
+        (Rejected, "expected_seq is -1", lambda c: c.send("s", "x", expected_seq=-1)),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_sent(log, client, error, told, ask):
+    with pytest.raises(error, match=told):
+        ask(client)
+    assert log.dump(TOPICS.commands) == []
+
+
+@pytest.mark.parametrize("options", [{"tenant": "a/b"}, {"actor": ""}, {"channel": "a\x00"}])
+def test_a_client_that_could_never_ask_is_not_made(log, options):
+    with pytest.raises(InvalidKey):
+        client_of(log, **options)
+
+
+def test_the_largest_message_is_sent(log, client):
+    client.send("s1", "x" * (262_144 - len('{"text":""}')))
+    assert isinstance(commands_in(log)[0].body, SendMessage)
+
+
+def test_an_unconfirmed_command_is_transient_and_names_the_id_to_ask_again_with():
+    client = client_of(new_log(Unreachable(1)))
+    with pytest.raises(Unconfirmed, match="ask again with command_id='m1'") as raised:
+        client.send("s1", "hello", "m1")
+    assert isinstance(raised.value, Transient)
+    assert (raised.value.command_id, raised.value.session_id) == ("m1", "s1")
+
+
+@pytest.mark.parametrize("arrived", [False, True])
+def test_asking_again_under_the_same_id_is_the_same_command(arrived):
+    log = new_log(Unreachable(1, arrived=arrived))
+    client = client_of(log)
+    with pytest.raises(Unconfirmed) as raised:
+        client.send("s1", "hello")
+    receipt = client.send("s1", "hello", raised.value.command_id)
+    hashes = {command_hash(encode_command(command)) for command in commands_in(log)}
+    assert receipt.command_id == raised.value.command_id
+    assert len(commands_in(log)) == 1 + arrived
+    assert len(hashes) == 1
+
+
+def test_many_commands_are_waited_for_at_once(log, client):
+    pending = [client.post("s1", client.message(str(n))) for n in range(10)]
+    client.flush()
+    assert [p.receipt().command_id for p in pending] == [f"id-{n}" for n in range(1, 11)]
+
+
+def test_one_lost_command_among_many_is_told_by_its_own_receipt():
+    client = client_of(new_log(Unreachable(1)))
+    lost, kept = client.post("s1", client.message("a")), client.post("s1", client.message("b"))
+    with pytest.raises(Transient):
+        client.flush()
+    assert kept.receipt().command_id == "id-2"
+    with pytest.raises(Unconfirmed):
+        lost.receipt()
+
+
+def put_outcome(log, session_id, kind, seq=1):
+    outcome = Outcome("acme", session_id, seq, 0, kind, 1, None, None, None, None, None, None, None)
+    encoded = encode_outcome(outcome)
+    headers = record_headers(encoded, f"acme/{session_id}/{seq}")
+    producer = log.producer()
+    producer.produce(
+        TOPICS.outcomes, key=session_key("acme", session_id), value=encoded.value, headers=headers
+    )
+    producer.flush(1_000)
+
+
+def test_only_the_sessions_own_outcomes_are_seen(log):
+    for session_id, kind in (("s1", "reply"), ("s2", "reply"), ("s1", "completed")):
+        put_outcome(log, session_id, kind)
+    assert [seen.outcome.kind for seen in outcomes(log, TOPICS, "acme", "s1")] == [
+        "reply",
+        "completed",
+    ]
+
+
+def test_reading_goes_on_behind_what_was_seen(log):
+    for kind in ("reply", "reply", "completed"):
+        put_outcome(log, "s1", kind)
+    first = next(outcomes(log, TOPICS, "acme", "s1"))
+    rest = outcomes(log, TOPICS, "acme", "s1", start=first.offset + 1)
+    assert [seen.outcome.kind for seen in rest] == ["reply", "completed"]
+
+
+def test_an_outcome_that_cannot_be_read_does_not_hide_the_next(log):
+    producer = log.producer()
+    producer.produce(TOPICS.outcomes, key=b"acme/s1", value=b"garbage")
+    put_outcome(log, "s1", "completed")
+    assert [seen.outcome.kind for seen in outcomes(log, TOPICS, "acme", "s1")] == ["completed"]
+
+
+def test_waiting_returns_the_first_outcome_of_a_wanted_kind(log):
+    for kind in ("reply", "approval_wanted", "completed"):
+        put_outcome(log, "s1", kind)
+    seen = wait_for_outcome(log, TOPICS, "acme", "s1", kinds=["approval_wanted"])
+    assert seen.outcome.kind == "approval_wanted"
+
+
+def test_waiting_ends_in_time_and_tells_what_came_instead(log):
+    put_outcome(log, "s1", "reply")
+    with pytest.raises(
+        NoOutcome, match=r"no outcome of completed, failed, cancelled within 20 ms \(came: reply\)"
+    ):
+        wait_for_outcome(log, TOPICS, "acme", "s1", timeout_ms=20)
