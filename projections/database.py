@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from importlib import resources
-from typing import Any
+from typing import Any, Literal
 
 import psycopg
 from psycopg import sql
@@ -41,6 +41,7 @@ class Schemas:
         self.views = namespace
         self.tables = f"{namespace}_v{VERSION}"
         self.channel = f"{namespace}.moved"
+        self.listen = sql.SQL("LISTEN {}").format(sql.Identifier(self.channel))
         self.moved_notice = sql.SQL("SELECT pg_notify({}, '')").format(sql.Literal(self.channel))
 
     def fill(self, template: str) -> sql.Composed:
@@ -50,13 +51,15 @@ class Schemas:
         return sql.Composed([names[part] if part in names else sql.SQL(part) for part in parts])
 
 
-def connect(url: str) -> psycopg.Connection[Any]:
+def connect(url: str, *, access: Literal["read", "write"] = "write") -> psycopg.Connection[Any]:
     """A connection in autocommit; no statement on it runs longer than `ANSWER_MAX_MS`."""
+    read_only = "on" if access == "read" else "off"
     return psycopg.connect(
         url,
         autocommit=True,
         connect_timeout=CONNECT_MAX_S,
-        options=f"-c statement_timeout={ANSWER_MAX_MS} -c TimeZone=UTC -c jit=off",
+        options=f"-c statement_timeout={ANSWER_MAX_MS} -c TimeZone=UTC -c jit=off "
+        f"-c default_transaction_read_only={read_only}",
         application_name="wakeful",
     )
 

@@ -1,0 +1,173 @@
+"""Checks of what became of each command: disposed of once, not skewed, idempotent, nobody left waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...events import records as r
+from ...events.log.protocol import Record
+from .evidence import Asked, Violation
+from .history import Fact, History, Request, of, place_of
+
+At = tuple[str, int, int]
+
+NO_OP_KINDS = frozenset({"FireTimer"})
+"""Commands that are nudges: what is due becomes fact before they are looked at, so they may leave nothing."""
+
+KEPT = (r.CommandParked, r.SessionReleased)
+"""What has events at two places: a command that was kept, and the one that let it go."""
+
+
+def one_disposition(history: History) -> Iterator[Violation]:
+    """3: each command below the committed offset has events, a refusal, a dead letter, or is a repeat."""
+    committed = history.evidence.committed
+    if committed is None:
+        return
+    causes = {_cause(fact) for fact in history.facts}
+    dead = {(letter.topic, letter.partition, letter.offset) for _, letter in history.dead_letters}
+    refused = {
+        (outcome.tenant, outcome.session_id, outcome.command_id)
+        for _, outcome in history.outcomes
+        if outcome.kind == "refused" and outcome.seq is None
+    }
+    settled = _settled(history)
+    first: dict[tuple[str, str, str], int] = {}
+    for request in history.requests:
+        record, asked = request
+        if record.offset >= committed.get(place_of(record), 0):
+            continue
+        at = (record.topic, record.partition, record.offset)
+        if at in causes and at in dead:
+            yield _about(request, 3, "it has events and a dead letter")
+        id_ = (asked.tenant, asked.session_id, asked.command_id) if asked else None
+        repeats = id_ is not None and first.setdefault(id_, record.offset) < record.offset
+        if at in causes or at in dead or id_ in refused or repeats:
+            continue
+        if asked is not None and _is_no_op(asked, settled):
+            continue
+        yield _about(request, 3, "it is below the committed offset and nothing became of it")
+
+
+def _settled(history: History) -> set[tuple[str, str, str, int]]:
+    found: set[tuple[str, str, str, int]] = set()
+    for fact in history.facts:
+        body, envelope = fact.event.body, fact.event.envelope
+        if isinstance(
+            body,
+            r.ActivityCompleted | r.ActivityFailed | r.ActivityCancelled | r.LateResultRecorded,
+        ):
+            found.add((envelope.tenant, envelope.session_id, body.activity_id, body.attempt))
+    return found
+
+
+def _is_no_op(asked: Asked, settled: set[tuple[str, str, str, int]]) -> bool:
+    """Whether the rules let this command leave nothing: a wake-up, or a result that was recorded before."""
+    if asked.kind in NO_OP_KINDS:
+        return True
+    return (
+        asked.result_of is not None
+        and (asked.tenant, asked.session_id, *asked.result_of) in settled
+    )
+
+
+def no_skew(history: History) -> Iterator[Violation]:
+    """4: nothing is disposed of at or above the committed offset, and no command is disposed of that is not there."""
+    committed = history.evidence.committed
+    if committed is None:
+        return
+    there = {(record.topic, record.partition, record.offset) for record, _ in history.requests}
+    for fact in history.facts:
+        cause = fact.event.envelope.cause
+        limit = committed.get(
+            place_of(fact.record)._replace(topic=cause.topic, partition=cause.partition)
+        )
+        if cause.topic == history.evidence.topics.commands and (
+            limit is None or cause.offset >= limit
+        ):
+            yield of(
+                fact,
+                4,
+                f"its command at {cause.partition}/{cause.offset} is above the committed offset {limit}",
+            )
+        elif there and _cause(fact) not in there:
+            yield of(
+                fact, 4, f"there is no command at {cause.topic} {cause.partition}/{cause.offset}"
+            )
+    for record, letter in history.dead_letters:
+        if letter.topic != history.evidence.topics.commands:
+            continue
+        limit = committed.get(
+            place_of(record)._replace(topic=letter.topic, partition=letter.partition)
+        )
+        if limit is None or letter.offset >= limit:
+            told = f"the command at {letter.partition}/{letter.offset} is dead, but above the committed offset {limit}"
+            yield Violation(4, _key(record), record.offset, told)
+
+
+def idempotent(history: History) -> Iterator[Violation]:
+    """5 and 6: one command id is accepted once per session, and never with two contents."""
+    for facts in history.sessions.values():
+        accepted: dict[str, Fact] = {}
+        for fact in facts:
+            cause = fact.event.envelope.cause
+            if cause.command_hash is None or isinstance(fact.event.body, r.CommandRefused):
+                continue
+            known = accepted.setdefault(cause.command_id, fact)
+            before = known.event.envelope.cause
+            if before.command_hash != cause.command_hash:
+                told = f"command id {cause.command_id!r} is accepted with two contents (first: seq {_seq(known)})"
+                yield of(fact, 6, told)
+            elif _cause(known) != _cause(fact):
+                told = f"command {cause.command_id!r} is accepted at offsets {before.offset} and {cause.offset}"
+                yield of(fact, 5, told)
+
+
+def decided_once(history: History) -> Iterator[Violation]:
+    """5: the events of one command lie together: it was decided in one go, or kept and decided on release."""
+    for facts in history.sessions.values():
+        last: At | None = None
+        closed: set[At] = set()
+        comes_back = {_cause(fact) for fact in facts if isinstance(fact.event.body, KEPT)}
+        for fact in facts:
+            cause = _cause(fact)
+            if cause == last:
+                continue
+            if cause in closed and cause not in comes_back:
+                yield of(fact, 5, f"the command at {cause[1]}/{cause[2]} was decided twice")
+            if last is not None:
+                closed.add(last)
+            last = cause
+
+
+def nothing_waits(history: History) -> Iterator[Violation]:
+    """38, first half: at quiescence every command is below the committed offset."""
+    committed = history.evidence.committed
+    if not history.evidence.quiescent or committed is None:
+        return
+    ends: dict[tuple[str, int], Record] = {}
+    for record, _ in history.requests:
+        ends[record.topic, record.partition] = record
+    for record in ends.values():
+        limit = committed.get(place_of(record), 0)
+        if record.offset >= limit:
+            told = f"all is quiet, but commands from {limit} on in partition {record.partition} are not read"
+            yield Violation(38, _key(record), record.offset, told)
+
+
+def _cause(fact: Fact) -> At:
+    cause = fact.event.envelope.cause
+    return cause.topic, cause.partition, cause.offset
+
+
+def _seq(fact: Fact) -> int:
+    return fact.event.envelope.seq
+
+
+def _key(record: Record) -> str:
+    return (record.key or b"").decode(errors="backslashreplace")
+
+
+def _about(request: Request, invariant: int, told: str) -> Violation:
+    asked = request.asked
+    kind = asked.kind if asked else "unreadable command"
+    return Violation(invariant, _key(request.record), request.record.offset, f"{kind}: {told}")

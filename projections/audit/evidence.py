@@ -1,0 +1,164 @@
+"""What an audit reads: committed records of every topic, the group's offsets, and the rows of the views."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...events.errors import Transient, Undecodable
+from ...events.log.protocol import EndOfPartition, Headers, Isolation, Log, Place, Record
+from ...events.topics import Topics
+from ..rows import Rows
+
+READ_MAX = 1_000
+POLL_MS = 1_000
+EMPTY_POLLS_MAX = 30
+"""Polls without an answer before reading a topic is given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One broken promise: its number in the list of invariants, where, and what was found."""
+
+    invariant: int
+    session: str
+    offset: int | None
+    sentence: str
+
+    def __str__(self) -> str:
+        at = "" if self.offset is None else f" at offset {self.offset}"
+        return f"I{self.invariant} {self.session or '-'}{at}: {self.sentence}"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What an audit needs of a command. `result_of` is the activity and attempt of a worker's result."""
+
+    kind: str
+    tenant: str
+    session_id: str
+    command_id: str
+    internal: bool
+    result_of: tuple[str, int] | None
+
+
+ReadCommand = Callable[[Record], Asked | None]
+"""The command in a record, or none where there is none to read."""
+
+INTERNAL = frozenset({"CompleteActivity", "FailActivity", "FireTimer"})
+
+
+def asked_by(decode_command: Callable[[bytes | None, Headers], Any]) -> ReadCommand:
+    """Reads commands with the decoder of whoever knows them: the read side itself does not."""
+
+    def read(record: Record) -> Asked | None:
+        try:
+            command = decode_command(record.value, record.headers)
+        except Undecodable:
+            return None
+        header, body = command.header, command.body
+        kind = type(body).__name__
+        result_of = (body.activity_id, body.attempt) if hasattr(body, "activity_id") else None
+        return Asked(
+            kind, header.tenant, header.session_id, header.command_id, kind in INTERNAL, result_of
+        )
+
+    return read
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Everything an audit looks at. Records are in the order of their partitions.
+
+    `committed` has the processors' group offset per commands partition; `rows` and `positions` are the views'
+    (none: not audited). `quiescent` says that nothing runs and nothing is due, so that liveness counts as well.
+    """
+
+    topics: Topics
+    partitions: int
+    commands: Sequence[Record] = ()
+    events: Sequence[Record] = ()
+    activities: Sequence[Record] = ()
+    outcomes: Sequence[Record] = ()
+    snapshots: Sequence[Record] = ()
+    dead_letters: Sequence[Record] = ()
+    committed: Mapping[Place, int] | None = None
+    rows: Rows | None = None
+    positions: Mapping[Place, int] | None = None
+    quiescent: bool = False
+
+    @property
+    def records(self) -> Iterable[Record]:
+        """All records that a processor wrote."""
+        for topic in (
+            self.events,
+            self.activities,
+            self.outcomes,
+            self.snapshots,
+            self.dead_letters,
+        ):
+            yield from topic
+
+
+def evidence_from_log(
+    log: Log,
+    topics: Topics,
+    queues: Iterable[str],
+    *,
+    committed: Mapping[Place, int] | None = None,
+    rows: Rows | None = None,
+    positions: Mapping[Place, int] | None = None,
+    quiescent: bool = False,
+) -> Evidence:
+    """Reads every topic of the namespace from its start to its end, read_committed."""
+    activities = [
+        topics.activities(queue, once=once)
+        for queue in sorted(set(queues))
+        for once in (False, True)
+    ]
+    return Evidence(
+        topics=topics,
+        partitions=log.partitions(topics.events),
+        commands=read_topic(log, topics.commands),
+        events=read_topic(log, topics.events),
+        activities=[record for topic in activities for record in read_topic(log, topic)],
+        outcomes=read_topic(log, topics.outcomes),
+        snapshots=read_topic(log, topics.snapshots),
+        dead_letters=read_topic(log, topics.dead_letters),
+        committed=committed,
+        rows=rows,
+        positions=positions,
+        quiescent=quiescent,
+    )
+
+
+def read_topic(log: Log, topic: str) -> list[Record]:
+    """The topic's committed records, partition after partition; `Transient` if the log falls silent."""
+    places = [Place(topic, partition) for partition in range(log.partitions(topic))]
+    ends = log.ends(places, Isolation.COMMITTED)
+    wanted = {place: start for place, (start, end) in ends.items() if start < end}
+    found: dict[Place, list[Record]] = {place: [] for place in places}
+    if not wanted:
+        return []
+    reader = log.reader(Isolation.COMMITTED)
+    try:
+        reader.assign(wanted)
+        silent = 0
+        while wanted and silent < EMPTY_POLLS_MAX:
+            polled = reader.poll(READ_MAX, POLL_MS)
+            silent = 0 if polled else silent + 1
+            for item in polled:
+                place = Place(item.topic, item.partition)
+                if isinstance(item, Record):
+                    found[place].append(item)
+                reached = item.offset if isinstance(item, EndOfPartition) else item.offset + 1
+                if place in wanted and reached >= ends[place][1]:
+                    del wanted[place]
+    finally:
+        reader.close()
+    if wanted:
+        raise Transient(
+            f"no answer while reading {topic}: {len(wanted)} of {len(places)} partitions are not at their end"
+        )
+    return [record for place in places for record in found[place]]

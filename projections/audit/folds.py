@@ -1,0 +1,110 @@
+"""Checks that fold: the lifecycle is kept, snapshots are what the events say, and nobody is stranded."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+
+from ...events import records as r
+from ...events.codec import STATES, encode_state
+from ...events.evolve import Unfoldable, evolve, fold_head
+from ...events.hashing import event_hash
+from ...events.state import STATE_VERSION, Head, SessionState, State, Status
+from .evidence import Violation
+from .history import Fact, History, Session, name_of, of
+
+AFTER_END = (r.CommandRefused, r.LateResultRecorded)
+"""What may still be recorded of a session that has ended: what was asked in vain."""
+
+
+@dataclass(slots=True)
+class Folded:
+    """A session refolded: where it stands now, and at the seqs that have a snapshot."""
+
+    state: State | None
+    head: Head
+    at: dict[int, SessionState]
+    violations: list[Violation]
+
+
+def refold(history: History) -> dict[Session, Folded]:
+    """Folds every session once, for all the checks that need it."""
+    wanted: dict[Session, set[int]] = defaultdict(set)
+    for _, snapshot in history.snapshots:
+        if isinstance(snapshot, r.Snapshot):
+            wanted[snapshot.tenant, snapshot.session_id].add(snapshot.seq)
+    return {session: _refold(facts, wanted[session]) for session, facts in history.sessions.items()}
+
+
+def _refold(facts: list[Fact], wanted: set[int]) -> Folded:
+    folded = Folded(None, Head(), {}, [])
+    state, head = folded.state, folded.head
+    for fact in facts:
+        event = fact.event
+        hashed = event_hash(fact.stored.fingerprint, fact.stored.body, event.envelope.prev_hash)
+        head = fold_head(head, event.envelope, hashed)
+        if state is not None and state.ended and not isinstance(event.body, AFTER_END):
+            told = f"{type(event.body).__name__} after the session was {state.status}"
+            folded.violations.append(of(fact, 10, told))
+        try:
+            state = evolve(state, event)
+        except Unfoldable as error:
+            folded.violations.append(of(fact, 10, str(error)))
+            return folded  # what follows cannot be judged by a state that is not known
+        if event.envelope.seq in wanted:
+            folded.at[event.envelope.seq] = SessionState(head, state)
+    folded.state, folded.head = state, head
+    return folded
+
+
+def legal_path(folds: dict[Session, Folded]) -> Iterator[Violation]:
+    """10: each event is an arrow of the lifecycle; after the end only what was asked in vain is recorded."""
+    for folded in folds.values():
+        yield from folded.violations
+
+
+def pure_fold(history: History, folds: dict[Session, Folded]) -> Iterator[Violation]:
+    """8: a snapshot is, byte for byte, what folding the events up to it gives."""
+    for record, snapshot in history.snapshots:
+        if not isinstance(snapshot, r.Snapshot) or snapshot.state_version != STATE_VERSION:
+            continue
+        session = (snapshot.tenant, snapshot.session_id)
+        folded = folds.get(session)
+        expected = folded.at.get(snapshot.seq) if folded else None
+        if sha256(snapshot.state).digest() != snapshot.state_hash:
+            told = f"the snapshot at seq {snapshot.seq} does not match its own hash"
+        elif expected is None:
+            told = f"there is a snapshot at seq {snapshot.seq}, and no event to that fold"
+        elif _same(snapshot.state, expected):
+            continue
+        else:
+            told = f"the snapshot at seq {snapshot.seq} is not what its events fold to"
+        if folded is None or not folded.violations:
+            yield Violation(8, name_of(session), record.offset, told)
+
+
+def _same(stored: bytes, expected: SessionState) -> bool:
+    """States are stored with Avro's single-object marker, or in the frame of values."""
+    return stored == (
+        STATES.encode(expected).value if stored[:1] == b"\0" else encode_state(expected)
+    )
+
+
+def no_one_stranded(history: History, folds: dict[Session, Folded]) -> Iterator[Violation]:
+    """38: at quiescence nobody runs without awaiting something, and no message waits for a turn."""
+    if not history.evidence.quiescent:
+        return
+    for session, folded in folds.items():
+        state = folded.state
+        if state is None or state.hold is not None:
+            continue
+        owed = state.activities or state.approvals or state.timers
+        if state.status in (Status.RUNNING, Status.WAITING) and not owed:
+            yield Violation(
+                38, name_of(session), None, f"it is {state.status} and nothing will wake it"
+            )
+        elif state.status in (Status.OPENED, Status.SUSPENDED) and state.queue:
+            told = f"it is {state.status} and {len(state.queue)} messages wait for a turn"
+            yield Violation(38, name_of(session), None, told)

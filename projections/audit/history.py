@@ -1,0 +1,109 @@
+"""The evidence, decoded once: facts per session in their order, tasks, outcomes, snapshots, dead letters."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from ...events import records as r
+from ...events.avro import Encoded
+from ...events.codec import decode_outcome, decode_snapshot, decode_task, read_event
+from ...events.errors import Undecodable
+from ...events.headers import DeadLetter, dead_letter_in
+from ...events.log.protocol import Headers, Place, Record
+from .evidence import Asked, Evidence, ReadCommand, Violation
+
+Session = tuple[str, str]
+
+
+class Fact(NamedTuple):
+    """One event where it lies, with its bytes as stored."""
+
+    record: Record
+    event: r.Event
+    stored: Encoded
+
+
+class Request(NamedTuple):
+    """One command where it lies; `asked` is null where it cannot be read."""
+
+    record: Record
+    asked: Asked | None
+
+
+@dataclass(slots=True)
+class History:
+    """See the module. `unreadable` are records of ours that do not decode: each is a violation."""
+
+    evidence: Evidence
+    facts: list[Fact]
+    sessions: dict[Session, list[Fact]]
+    requests: list[Request]
+    tasks: list[tuple[Record, r.ActivityTask]]
+    outcomes: list[tuple[Record, r.Outcome]]
+    snapshots: list[tuple[Record, r.Snapshot | r.PartitionMark]]
+    dead_letters: list[tuple[Record, DeadLetter]]
+    unreadable: list[Violation] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, evidence: Evidence, read_command: ReadCommand | None) -> History:
+        """Decodes everything; commands only where somebody who knows them reads them."""
+        unreadable: list[Violation] = []
+        facts = [
+            Fact(record, *read)
+            for record, read in _decoded(evidence.events, read_event, unreadable)
+        ]
+        sessions: dict[Session, list[Fact]] = defaultdict(list)
+        for fact in facts:
+            envelope = fact.event.envelope
+            sessions[envelope.tenant, envelope.session_id].append(fact)
+        dead = [(record, dead_letter_in(record.headers)) for record in evidence.dead_letters]
+        return cls(
+            evidence=evidence,
+            facts=facts,
+            sessions=dict(sessions),
+            requests=[Request(record, read_command(record)) for record in evidence.commands]
+            if read_command
+            else [],
+            tasks=_decoded(evidence.activities, decode_task, unreadable),
+            outcomes=_decoded(evidence.outcomes, decode_outcome, unreadable),
+            snapshots=_decoded(evidence.snapshots, decode_snapshot, unreadable),
+            dead_letters=[(record, letter) for record, letter in dead if letter is not None],
+            unreadable=unreadable,
+        )
+
+
+def name_of(session: Session) -> str:
+    """How a session is named in a sentence."""
+    return "/".join(session)
+
+
+def place_of(record: Record) -> Place:
+    """Where a record lies."""
+    return Place(record.topic, record.partition)
+
+
+def of(fact: Fact, invariant: int, sentence: str) -> Violation:
+    """A violation found at an event."""
+    envelope = fact.event.envelope
+    return Violation(
+        invariant, f"{envelope.tenant}/{envelope.session_id}", fact.record.offset, sentence
+    )
+
+
+def _decoded(
+    records: Any, decode: Callable[[bytes | None, Headers], Any], unreadable: list[Violation]
+) -> list[tuple[Record, Any]]:
+    found: list[tuple[Record, Any]] = []
+    for record in records:
+        if record.value is None and record.topic.endswith(".snapshots.v1"):
+            continue  # a tombstone: compaction may drop what it names
+        try:
+            found.append((record, decode(record.value, record.headers)))
+        except Undecodable as error:
+            key = (record.key or b"").decode(errors="backslashreplace")
+            told = f"a record of {record.topic} does not decode: {error.message}"
+            unreadable.append(Violation(1, key, record.offset, told))
+    return found

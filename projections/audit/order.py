@@ -1,0 +1,97 @@
+"""Checks of where records lie and how they hang together: gapless, at home, torn-free, chained."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from ...events.errors import InvalidKey
+from ...events.hashing import event_hash
+from ...events.headers import BATCH, BATCH_COUNT
+from ...events.keys import partition_of, session_key
+from ...events.log.protocol import Record
+from ...events.state import NO_HASH
+from .evidence import Violation
+from .history import History, of
+
+
+def gapless(history: History) -> Iterator[Violation]:
+    """1: the events of a session have seq 1, 2, 3 … in the order of their offsets."""
+    yield from history.unreadable
+    for facts in history.sessions.values():
+        last, last_offset = 0, -1
+        for fact in facts:
+            seq = fact.event.envelope.seq
+            if seq != last + 1:
+                yield of(
+                    fact, 1, f"expected seq {last + 1} after offset {last_offset}, found {seq}"
+                )
+            last, last_offset = seq, fact.record.offset
+
+
+def one_home(history: History) -> Iterator[Violation]:
+    """2: every record of a session is in the partition of its key, and its key is that of its envelope."""
+    evidence = history.evidence
+    # A stranger's command may lie anywhere; it was put aside for that.
+    dead = {(letter.topic, letter.partition, letter.offset) for _, letter in history.dead_letters}
+    homes: dict[bytes, int] = {}
+    for (tenant, session_id), facts in history.sessions.items():
+        try:
+            expected = session_key(tenant, session_id)
+        except InvalidKey as error:
+            yield of(facts[0], 2, error.message)
+            continue
+        for fact in facts:
+            if fact.record.key != expected:
+                yield of(fact, 2, f"the key is {fact.record.key!r}, the envelope says {expected!r}")
+    for topic in (evidence.commands, evidence.events, evidence.outcomes):
+        for record in topic:
+            key = record.key
+            if key is None:
+                continue
+            home = homes.get(key)
+            if home is None:
+                home = homes[key] = partition_of(key, evidence.partitions)
+            if (
+                record.partition != home
+                and (record.topic, record.partition, record.offset) not in dead
+            ):
+                yield _misplaced(
+                    record, f"partition {record.partition} of {record.topic}, expected {home}"
+                )
+
+
+def torn_free(history: History) -> Iterator[Violation]:
+    """12: of the records that carry one batch id, all that were written are visible."""
+    seen: Counter[bytes] = Counter()
+    promised: dict[bytes, tuple[bytes, Record]] = {}
+    for record in history.evidence.records:
+        headers = dict(record.headers)
+        batch = headers.get(BATCH)
+        if batch is None:
+            continue
+        seen[batch] += 1
+        count = headers.get(BATCH_COUNT, b"")
+        if promised.setdefault(batch, (count, record))[0] != count:
+            yield _misplaced(record, f"batch {batch.decode()} has two counts", invariant=12)
+    for batch, (count, record) in promised.items():
+        if count != b"%d" % seen[batch]:
+            told = f"batch {batch.decode()} has {count.decode()} records, {seen[batch]} are visible"
+            yield _misplaced(record, told, invariant=12)
+
+
+def chained(history: History) -> Iterator[Violation]:
+    """32: each event names the hash of the one before it."""
+    for facts in history.sessions.values():
+        expected = NO_HASH
+        for fact in facts:
+            prev_hash = fact.event.envelope.prev_hash
+            if prev_hash != expected:
+                told = f"prev_hash is {prev_hash.hex()[:16]}…, the event before hashes to {expected.hex()[:16]}…"
+                yield of(fact, 32, told)
+            expected = event_hash(fact.stored.fingerprint, fact.stored.body, prev_hash)
+
+
+def _misplaced(record: Record, told: str, *, invariant: int = 2) -> Violation:
+    session = (record.key or b"").decode(errors="backslashreplace")
+    return Violation(invariant, session, record.offset, told)

@@ -1,0 +1,99 @@
+"""Checks of the views: they stand where their position says, and equal a rebuild row for row."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from decimal import Decimal
+from typing import Any
+
+from ...events.errors import Undecodable
+from ...events.records import Event
+from ..project import Unprojectable, project
+from ..rows import SESSIONS, TABLES, Key, Row, Rows, fold_all, no_rows
+from .evidence import Violation
+from .folds import Folded
+from .history import History, Session, place_of
+
+
+def rebuild_rows(events: Iterable[Event]) -> Rows:
+    """The rows that these events give, from nothing; repeats change nothing."""
+    rows = no_rows()
+    sessions = rows[SESSIONS]
+    for event in events:
+        try:
+            changes = project(event)
+        except (Undecodable, Unprojectable):
+            continue  # a gap in the live views, too
+        known = sessions.get(changes[0].key)
+        if known is None or changes[0].values["seq"] > known["seq"]:
+            fold_all(rows, changes)
+    return rows
+
+
+def differences(live: Rows, rebuilt: Rows) -> Iterator[tuple[str, Key, str]]:
+    """Where two sets of rows differ: table, key, and a sentence. JSON is compared by value."""
+    for name in TABLES:
+        mine, theirs = live.get(name, {}), rebuilt.get(name, {})
+        for key in mine.keys() | theirs.keys():
+            told = _difference(name, mine.get(key), theirs.get(key))
+            if told is not None:
+                yield name, key, told
+
+
+def _difference(table: str, live: Row | None, rebuilt: Row | None) -> str | None:
+    if live is None or rebuilt is None:
+        return f"{table} has a row {'only in a rebuild' if live is None else 'that a rebuild does not give'}"
+    if live == rebuilt:
+        return None
+    for column, kind in TABLES[table].all_columns.items():
+        is_json = kind == "jsonb"
+        if live[column] != rebuilt[column] and not (
+            is_json and _value(live[column]) == _value(rebuilt[column])
+        ):
+            return f"{table}.{column} is {live[column]!r}, a rebuild gives {rebuilt[column]!r}"
+    return None
+
+
+def _value(text: str | None) -> Any:
+    return None if text is None else json.loads(text, parse_int=Decimal, parse_float=Decimal)
+
+
+def in_place(history: History) -> Iterator[Violation]:
+    """33: each session's row is at the last event below its partition's position, and no position runs ahead."""
+    evidence = history.evidence
+    if evidence.rows is None or evidence.positions is None:
+        return
+    expected: dict[Key, tuple[int, int]] = {}
+    for fact in history.facts:
+        if fact.record.offset < evidence.positions.get(place_of(fact.record), 0):
+            envelope = fact.event.envelope
+            expected[envelope.tenant, envelope.session_id] = (envelope.seq, fact.record.offset)
+    found = {key: row["seq"] for key, row in evidence.rows[SESSIONS].items()}
+    for key in expected.keys() | found.keys():
+        seq, offset = expected.get(key, (0, None))
+        if found.get(key, 0) != seq:
+            told = f"its row is at seq {found.get(key, 0)}, the position says {seq}"
+            yield Violation(33, "/".join(key), offset, told)
+
+
+def rebuilt_equals_live(history: History, folds: dict[Session, Folded]) -> Iterator[Violation]:
+    """34: rows rebuilt from the events below the positions equal the live ones, and both say what the fold says."""
+    evidence = history.evidence
+    if evidence.rows is None:
+        return
+    positions = evidence.positions
+    below = [
+        fact.event
+        for fact in history.facts
+        if positions is None or fact.record.offset < positions.get(place_of(fact.record), 0)
+    ]
+    for _, key, told in differences(evidence.rows, rebuild_rows(below)):
+        yield Violation(34, "/".join(key[:2]), None, told)
+    for session, folded in folds.items():
+        row = evidence.rows[SESSIONS].get(session)
+        if row is None or folded.state is None or row["seq"] != folded.head.seq:
+            continue  # the views are behind, which check 33 judges
+        if row["status"] != folded.state.status:
+            told = f"sessions.status is {row['status']}, its events fold to {folded.state.status}"
+            yield Violation(34, "/".join(session), None, told)

@@ -1,0 +1,170 @@
+"""Checks of activities: asked once, told to workers once, one outcome, fenced by attempt, one effect key."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from ...events import records as r
+from .evidence import Violation
+from .history import Fact, History, Session, of
+
+OUTCOME_KINDS: dict[type, str] = {
+    r.ReplySent: "reply",
+    r.ApprovalRequested: "approval_wanted",
+    r.CommandRefused: "refused",
+    r.SessionHeld: "held",
+    r.NondeterminismFound: "held",
+    r.SessionCompleted: "completed",
+    r.SessionFailed: "failed",
+    r.SessionCancelled: "cancelled",
+}
+"""Events that the world outside hears of, and under which name."""
+
+TERMINAL = (r.ActivityCompleted, r.ActivityFailed, r.ActivityCancelled)
+ENDS = (r.SessionCompleted, r.SessionFailed, r.SessionCancelled)
+
+
+def told_once(history: History) -> Iterator[Violation]:
+    """13: each request has exactly one task in its queue's topic, each event for outside one outcome; and back."""
+    topics = history.evidence.topics
+    wanted: Counter[tuple[str, str, int, str]] = Counter()
+    places: dict[tuple[str, str, int, str], tuple[str, int]] = {}
+    for fact in history.facts:
+        envelope, body = fact.event.envelope, fact.event.body
+        if isinstance(body, r.ActivityRequested):
+            item = (
+                envelope.tenant,
+                envelope.session_id,
+                envelope.seq,
+                f"task {body.activity_id}#{body.attempt}",
+            )
+        elif type(body) in OUTCOME_KINDS:
+            item = (
+                envelope.tenant,
+                envelope.session_id,
+                envelope.seq,
+                f"outcome {OUTCOME_KINDS[type(body)]}",
+            )
+        else:
+            continue
+        wanted[item] += 1
+        places[item] = (fact.record.topic, fact.record.offset)
+    found: Counter[tuple[str, str, int, str]] = Counter()
+    for record, task in history.tasks:
+        item = (
+            task.tenant,
+            task.session_id,
+            task.event_seq,
+            f"task {task.activity_id}#{task.attempt}",
+        )
+        found[item] += 1
+        places.setdefault(item, (record.topic, record.offset))
+        if record.topic not in (
+            topics.activities(task.queue),
+            topics.activities(task.queue, once=True),
+        ):
+            told = (
+                f"the task of {task.activity_id} is in {record.topic}, its queue is {task.queue!r}"
+            )
+            yield Violation(13, f"{task.tenant}/{task.session_id}", record.offset, told)
+    for record, outcome in history.outcomes:
+        if outcome.seq is not None:
+            item = (outcome.tenant, outcome.session_id, outcome.seq, f"outcome {outcome.kind}")
+            found[item] += 1
+            places.setdefault(item, (record.topic, record.offset))
+    for item in wanted.keys() | found.keys():
+        if wanted[item] != found[item]:
+            tenant, session_id, seq, what = item
+            topic, offset = places[item]
+            told = f"seq {seq} asks for {wanted[item]} of '{what}' and there are {found[item]} ({topic})"
+            yield Violation(13, f"{tenant}/{session_id}", offset, told)
+
+
+def one_outcome(history: History) -> Iterator[Violation]:
+    """14: at most one terminal event per activity, never without a request; exactly one once the session ended."""
+    for facts in history.sessions.values():
+        state: dict[str, str] = {}
+        for fact in facts:
+            body = fact.event.body
+            if isinstance(body, r.ActivityRequested):
+                state.setdefault(body.activity_id, "open")
+            elif isinstance(body, TERMINAL):
+                before = state.get(body.activity_id)
+                if before is None:
+                    yield of(
+                        fact,
+                        14,
+                        f"activity {body.activity_id} has an outcome and was never requested",
+                    )
+                elif before != "open":
+                    now = type(body).__name__
+                    yield of(
+                        fact,
+                        14,
+                        f"activity {body.activity_id} has a second outcome: {before}, then {now}",
+                    )
+                state[body.activity_id] = type(body).__name__
+            elif isinstance(body, ENDS):
+                for activity_id, stands in state.items():
+                    if stands == "open":
+                        yield of(
+                            fact, 14, f"the session ended and activity {activity_id} has no outcome"
+                        )
+
+
+def attempt_fence(history: History) -> Iterator[Violation]:
+    """15: an outcome is that of the newest attempt; a late result is of an older one, or of a settled activity."""
+    for facts in history.sessions.values():
+        granted: dict[str, int] = {}
+        settled: set[str] = set()
+        for fact in facts:
+            body = fact.event.body
+            if isinstance(body, r.ActivityRequested):
+                granted[body.activity_id] = max(body.attempt, granted.get(body.activity_id, 0))
+            elif isinstance(body, TERMINAL):
+                settled.add(body.activity_id)
+                newest = granted.get(body.activity_id, 0)
+                if body.attempt != newest:
+                    told = f"activity {body.activity_id} ended with attempt {body.attempt}, the newest is {newest}"
+                    yield of(fact, 15, told)
+            elif isinstance(body, (r.TurnCompleted, *ENDS)):
+                settled.update(granted)
+            elif (
+                isinstance(body, r.LateResultRecorded)
+                and body.activity_id not in settled
+                and body.attempt >= granted.get(body.activity_id, 0)
+            ):
+                told = f"the result of {body.activity_id} was put aside as late, but it was awaited"
+                yield of(fact, 15, told)
+
+
+def stable_key(history: History) -> Iterator[Violation]:
+    """16: the key of an effect is that of its tenant, session, turn and step, in the event and in every task."""
+    used: dict[str, tuple[Session, str]] = {}
+    for session, facts in history.sessions.items():
+        for fact in facts:
+            body = fact.event.body
+            if not isinstance(body, r.ActivityRequested):
+                continue
+            yield from _key_of(session, fact, body, used)
+    for record, task in history.tasks:
+        expected = used.get(task.idempotency_key)
+        if expected != ((task.tenant, task.session_id), task.activity_id):
+            told = f"the task of {task.activity_id} has the key {task.idempotency_key!r}, which is not its event's"
+            yield Violation(16, f"{task.tenant}/{task.session_id}", record.offset, told)
+
+
+def _key_of(
+    session: Session, fact: Fact, body: r.ActivityRequested, used: dict[str, tuple[Session, str]]
+) -> Iterator[Violation]:
+    tenant, session_id = session
+    expected = f"{tenant}/{session_id}/{body.turn}/{body.step}"
+    if body.idempotency_key != expected:
+        yield of(
+            fact, 16, f"the idempotency key is {body.idempotency_key!r}, expected {expected!r}"
+        )
+    owner = used.setdefault(body.idempotency_key, (session, body.activity_id))
+    if owner != (session, body.activity_id):
+        told = f"the idempotency key {body.idempotency_key!r} belongs to {owner[1]} of {'/'.join(owner[0])}"
+        yield of(fact, 16, told)

@@ -1,0 +1,19 @@
+"""How far the views are behind the log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..events.log.protocol import Isolation, Log, Place
+
+
+def lag(log: Log, topic: str, positions: Mapping[Place, int]) -> dict[Place, int]:
+    """Offsets per partition between the views and the end that read_committed sees; 0 once all is applied.
+
+    It counts offsets, not events: markers and aborted records have offsets, too. The projector stores the end it
+    has seen when nothing more comes, so a quiet log has lag 0. An open transaction is not lag: what it holds back
+    is not there yet.
+    """
+    places = [Place(topic, partition) for partition in range(log.partitions(topic))]
+    ends = log.ends(places, Isolation.COMMITTED)
+    return {place: max(0, ends[place][1] - positions.get(place, 0)) for place in places}

@@ -1,0 +1,146 @@
+"""Questions to the views, for the command line and the HTTP API. Answers are dicts with the views' columns."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from psycopg.rows import dict_row
+
+from ..events.errors import Transient
+from ..events.log.protocol import Place
+from .database import Schemas, connect
+
+LIMIT_MAX = 1_000
+"""Rows of one answer."""
+
+LOOK_AGAIN_S = 0.2
+"""Between two looks at the positions; a notice from the projector comes earlier."""
+
+Answer = dict[str, Any]
+
+_SESSIONS = """
+SELECT * FROM {views}.sessions
+WHERE (%(tenant)s::text IS NULL OR tenant = %(tenant)s)
+    AND (%(status)s::text IS NULL OR status = %(status)s)
+    AND (%(session_id)s::text IS NULL OR session_id = %(session_id)s)
+ORDER BY updated_at DESC, tenant, session_id
+LIMIT %(limit)s
+"""
+
+_APPROVALS = """
+SELECT * FROM {views}.approvals
+WHERE (%(tenant)s::text IS NULL OR tenant = %(tenant)s)
+    AND (%(session_id)s::text IS NULL OR session_id = %(session_id)s)
+    AND (%(status)s::text IS NULL OR status = %(status)s)
+ORDER BY requested_at, tenant, session_id, proposal_id
+LIMIT %(limit)s
+"""
+
+_LEDGER = """
+SELECT * FROM {views}.ledger
+WHERE (%(tenant)s::text IS NULL OR tenant = %(tenant)s)
+    AND (%(session_id)s::text IS NULL OR session_id = %(session_id)s)
+    AND (%(status)s::text IS NULL OR status = %(status)s)
+ORDER BY tenant, session_id, turn, step
+LIMIT %(limit)s
+"""
+
+
+class Queries:
+    """One read-only connection; not for several threads. Closed by `with`."""
+
+    def __init__(self, url: str, namespace: str) -> None:
+        self._schemas = Schemas(namespace)
+        self._connection = connect(url, access="read")
+        self._connection.row_factory = dict_row
+
+    def sessions(
+        self, *, tenant: str | None = None, status: str | None = None, limit: int = 100
+    ) -> list[Answer]:
+        """Sessions, the one with the latest event first."""
+        return self._ask(_SESSIONS, tenant=tenant, status=status, session_id=None, limit=limit)
+
+    def session(self, session_id: str, *, tenant: str | None = None) -> list[Answer]:
+        """The session of this name; several where the tenant is left open and more than one has it."""
+        return self._ask(
+            _SESSIONS, tenant=tenant, status=None, session_id=session_id, limit=LIMIT_MAX
+        )
+
+    def approvals(
+        self,
+        *,
+        tenant: str | None = None,
+        session_id: str | None = None,
+        status: str | None = "requested",
+        limit: int = 100,
+    ) -> list[Answer]:
+        """Proposals, the oldest first: the open ones, unless another status (or none) is asked for."""
+        return self._ask(
+            _APPROVALS, tenant=tenant, session_id=session_id, status=status, limit=limit
+        )
+
+    def ledger(
+        self,
+        *,
+        tenant: str | None = None,
+        session_id: str | None = None,
+        status: str | None = None,
+        limit: int = 100,
+    ) -> list[Answer]:
+        """Consequential steps, in the order of their session."""
+        return self._ask(_LEDGER, tenant=tenant, session_id=session_id, status=status, limit=limit)
+
+    def gaps(self, *, limit: int = 100) -> list[Answer]:
+        """Records of the log that are not in the views."""
+        return self._ask(
+            "SELECT * FROM {views}.gaps ORDER BY topic, partition, log_offset LIMIT %(limit)s",
+            limit=limit,
+        )
+
+    def positions(self) -> dict[Place, int]:
+        """Up to where the log is in the views."""
+        found = self._ask("SELECT * FROM {views}.positions LIMIT %(limit)s", limit=LIMIT_MAX)
+        return {Place(row["topic"], row["partition"]): row["next_offset"] for row in found}
+
+    def wait_for(self, wanted: Mapping[Place, int], *, timeout_ms: int) -> None:
+        """Returns once the views hold what lies below these offsets; `Transient` if that takes too long."""
+        deadline_s = time.monotonic() + timeout_ms / 1000
+        self._connection.execute(self._schemas.listen)
+        while True:
+            positions = self.positions()
+            behind = {place: at for place, at in wanted.items() if positions.get(place, 0) < at}
+            if not behind:
+                return
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0:
+                place, at = next(iter(behind.items()))
+                raise Transient(
+                    f"the views are at {positions.get(place, 0)} of {place.topic}/{place.partition}, "
+                    f"not at {at}, after {timeout_ms} ms: is the projector running?"
+                )
+            for _ in self._connection.notifies(timeout=min(left_s, LOOK_AGAIN_S), stop_after=1):
+                pass  # a hint to look again, whatever it says
+
+    def close(self) -> None:
+        """Frees the connection."""
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _ask(self, query: str, **values: object) -> list[Answer]:
+        limit = values["limit"]
+        if not isinstance(limit, int) or not 1 <= limit <= LIMIT_MAX:
+            raise ValueError(f"limit {limit!r}: expected 1 to {LIMIT_MAX}")
+        return list(self._connection.execute(self._schemas.fill(query), values))
