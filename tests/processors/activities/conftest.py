@@ -1,0 +1,224 @@
+"""A desk of activities, tasks for them, and a worker core driven by hand on the log in memory."""
+
+import asyncio
+import threading
+from dataclasses import dataclass, field
+from functools import partial
+
+import pytest
+from pydantic import BaseModel
+
+from wakeful.commands.wire import decode_command
+from wakeful.events.codec import encode_task
+from wakeful.events.headers import record_headers
+from wakeful.events.keys import task_key
+from wakeful.events.log.memory import MemoryLog
+from wakeful.events.payloads import json_payload
+from wakeful.events.records import ActivityTask
+from wakeful.events.topics import Topics
+from wakeful.processors.activities.contracts import Read, Write
+from wakeful.processors.activities.core import WorkerCore
+from wakeful.processors.activities.definitions import activity
+from wakeful.processors.activities.runner import Body, Call, Runner
+from wakeful.processors.app import gather
+
+DIGEST_KEY = b"digest key"
+
+
+class Order(BaseModel):
+    id: str
+    cents: int
+
+
+@dataclass
+class Calls:
+    """What the activities did, and what the slow ones wait for."""
+
+    made: list = field(default_factory=list)
+    go_on: threading.Event = field(default_factory=threading.Event)
+
+    def of(self, name):
+        return [what for called, what in self.made if called == name]
+
+
+class Desk:
+    """Activities that behave and activities that do not."""
+
+    def __init__(self):
+        calls = self.calls = Calls()
+
+        @activity(contract=Read())
+        async def find_order(order_id: str) -> Order:
+            calls.made.append(("find_order", order_id))
+            return Order(id=order_id, cents=100)
+
+        @activity(contract=Write(idempotent=True))
+        async def refund(order: Order, cents: int = 1, *, key: str) -> str:
+            calls.made.append(("refund", key))
+            return f"{order.id} {cents} {key}"
+
+        @activity(contract=Read())
+        async def slow(n: int) -> int:
+            calls.made.append(("slow", n))
+            while not calls.go_on.is_set():  # noqa: ASYNC110 set by the test's thread
+                await asyncio.sleep(0.001)
+            return n
+
+        self.find_order, self.refund, self.slow = find_order, refund, slow
+        self.app = gather([find_order, refund, slow], name="desk")
+
+
+@pytest.fixture
+def desk():
+    return Desk()
+
+
+@pytest.fixture
+def topics(namespace):
+    return Topics(namespace)
+
+
+@dataclass
+class Clock:
+    """The log's time, moved by hand."""
+
+    ms: int = 1_000_000
+
+
+class Bench:
+    """A log with a desk's topics; puts tasks in and reads results out."""
+
+    def __init__(self, log, topics, desk, clock, partitions=4):
+        self.log, self.topics, self.desk, self.clock = log, topics, desk, clock
+        self.hits = []
+        log.create_topics(topics.specs(["default", "other"], partitions))
+        self._producer = log.producer()
+
+    def task(
+        self,
+        name,
+        arguments,
+        session="s1",
+        *,
+        attempt=1,
+        queue="default",
+        start_to_close_ms=10_000,
+        **over,
+    ):
+        fields = {
+            "tenant": "acme",
+            "session_id": session,
+            "activity_id": "1.1",
+            "attempt": attempt,
+            "name": name,
+            "queue": queue,
+            "contract": "read",
+            "arguments": json_payload(arguments, DIGEST_KEY),
+            "idempotency_key": f"acme/{session}/1/1",
+            "start_to_close_ms": start_to_close_ms,
+            "deadline_ms": 10**15,
+            "event_seq": 1,
+            "actor": "ann",
+            "on_behalf_of": None,
+        }
+        return ActivityTask(**{**fields, **over})
+
+    def put(self, *tasks, partition=None):
+        for task in tasks:
+            encoded = encode_task(task)
+            self._producer.produce(
+                self.topics.activities(task.queue),
+                key=task_key(task.idempotency_key, task.attempt),
+                value=encoded.value,
+                headers=record_headers(encoded, f"{task.idempotency_key}#{task.attempt}"),
+                partition=partition,
+            )
+        self._producer.flush(10_000)
+
+    def put_bytes(self, key, value, *, headers=(), queue="default", partition=None):
+        self._producer.produce(
+            self.topics.activities(queue),
+            key=key,
+            value=value,
+            headers=headers,
+            partition=partition,
+        )
+        self._producer.flush(10_000)
+
+    def results(self):
+        records = self.log.dump(self.topics.commands)
+        return [decode_command(record.value, record.headers) for record in records]
+
+
+class Hand:
+    """Drives a core step by step, as the simulation does, without asyncio."""
+
+    def __init__(self, bench, worker_id="w1", *, queue="default"):
+        self.bench = bench
+        self.runner = Runner(bench.desk.app.activities, worker_id=worker_id, digest_key=DIGEST_KEY)
+        self.core = WorkerCore(
+            bench.log,
+            bench.topics,
+            queue,
+            group=f"{bench.topics.namespace}.workers.{queue}",
+            worker_id=worker_id,
+            now_ms=lambda: bench.clock.ms,
+            hit=bench.hits.append,
+        )
+        self.core.open()
+
+    def take(self, records_max=100):
+        """Polls until there is something, or there is not: one poll joins, the next positions, the third delivers."""
+        for _ in range(3):
+            jobs = self.core.poll(records_max, 0)
+            if jobs:
+                return jobs
+        return []
+
+    def answer(self, job) -> Body:
+        call = self.runner.prepare(job.task)
+        if not isinstance(call, Call):
+            return call
+        coroutine = call.start()
+        try:
+            coroutine.send(None)
+        except StopIteration as returned:
+            return self.runner.completed(call, returned.value)
+        except Exception as error:
+            return self.runner.failed(job.task, error)
+        raise AssertionError(f"{job.task.name} waits for something: drive it with asyncio")
+
+    def run(self, job):
+        self.core.report(job, self.answer(job))
+
+    def work(self):
+        """One round: take, run all, settle, commit; returns the jobs."""
+        jobs = self.take()
+        for job in jobs:
+            self.run(job)
+        self.core.settle()
+        self.core.commit()
+        return jobs
+
+    def die(self):
+        """As kill -9 does: nothing is committed, reported or said to the group."""
+        self.core._group.kill()
+        self.bench.clock.ms += 60_000
+        self.bench.log.expire()
+
+
+@pytest.fixture
+def bench(topics, desk):
+    clock = Clock()
+    return Bench(MemoryLog(now_ms=lambda: clock.ms), topics, desk, clock)
+
+
+@pytest.fixture
+def hands(bench):
+    """Makes workers on the bench: `hands("w2")`."""
+    return partial(Hand, bench)
+
+
+@pytest.fixture
+def hand(bench):
+    return Hand(bench)
