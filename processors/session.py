@@ -134,6 +134,8 @@ class _Run:
 
     received: Received
     now_ms: int
+    by_clock: bool = False
+    """While facts are recorded that the clock owes: the command only came by, and is not disposed of by them."""
     out: list[Stamped] = field(default_factory=list)
 
 
@@ -195,8 +197,10 @@ class CommandHandler:
         ):
             body = due(session.state, now_ms)
             if body is None:
-                return
+                break
+            run.by_clock = True
             self._record(session, run, body, ENGINE)
+        run.by_clock = False
 
     def _decide_parked(
         self, session: Session, run: _Run, parked: tuple[ParkedCommand, ...]
@@ -254,7 +258,7 @@ class CommandHandler:
         received, head = run.received, session.head
         header = received.command.header
         seq = head.seq + 1
-        external = received.command_hash is not None
+        remembered = None if run.by_clock else received.command_hash
         envelope = r.Envelope(
             tenant=session.tenant,
             session_id=session.session_id,
@@ -268,8 +272,8 @@ class CommandHandler:
                 received.partition,
                 received.offset,
                 header.command_id,
-                received.command_hash,
-                header.issued_at_ms if external else None,
+                remembered,
+                None if remembered is None else header.issued_at_ms,
             ),
             control_offset=self._facts.control_offset,
             versions_seq=seq if isinstance(body, r.TurnStarted) else head.versions_seq,

@@ -1,0 +1,281 @@
+"""Coroutines are a cache: dropped, rebuilt, redeployed; what cannot be replayed is held and nothing else happens."""
+
+import asyncio
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.processors.desk import Desk, Hand, desk, find_order, kinds, refund
+
+from wakeful import Message, Needs, Turn, UnapprovedAction, Write, activity, workflow
+from wakeful.commands.models import OpenSession, SendMessage
+from wakeful.events import records as r
+from wakeful.events.payloads import json_payload
+from wakeful.events.state import Status
+
+
+def variant(function: Any, version: int = 1) -> Any:
+    """Other code under the name of the desk."""
+    return workflow("desk", version=version)(function)
+
+
+async def renamed_reply(turn: Turn, desk: Desk, message: Message) -> Desk:
+    cents = await turn.run(find_order.call(message.text + "!"))
+    await turn.approval(refund.call(cents))
+    return desk
+
+
+async def raises(turn: Turn, desk: Desk, message: Message) -> Desk:
+    await turn.run(find_order.call(message.text))
+    await turn.say("about to fail")
+    raise KeyError("no such customer")
+
+
+def test_dropping_the_coroutine_at_any_point_changes_no_fact() -> None:
+    def story(hand: Hand, drop_before: int) -> list[str]:
+        steps = [
+            lambda: hand.open(),
+            lambda: hand.result("1.1", 500),
+            lambda: hand.decide(),
+            lambda: hand.result("1.3", "k"),
+            lambda: hand.say("more"),
+            lambda: hand.result("2.1", 7),
+            lambda: hand.result("2.2", "k2"),
+        ]
+        for number, step in enumerate(steps):
+            if number == drop_before:
+                hand.session.drop()
+                hand.session = hand.refold()
+            step()
+        return [str(s.event) for s in hand.log]
+
+    expected = story(Hand(), -1)
+    for drop_before in range(7):
+        assert story(Hand(), drop_before) == expected
+
+
+def test_changed_code_is_found_and_held_and_the_old_code_goes_on_after_release() -> None:
+    hand = Hand()
+    hand.open()
+    before = len(hand.log)
+    hand.redeploy(variant(renamed_reply), find_order, refund)
+    out = hand.result("1.1", 500)
+    assert kinds(out) == ["ActivityCompleted", "NondeterminismFound"]
+    assert "activity find_order" in out[1].expected
+    assert "activity find_order" in out[1].actual
+    assert hand.session.state.status == Status.RECOVERING
+    assert len(hand.log) == before + 2
+
+    assert kinds(hand.say("anybody there?")) == ["CommandParked"]
+    hand.redeploy(desk, find_order, refund)
+    out = hand.release()
+    assert kinds(out)[:2] == ["SessionReleased", "ApprovalRequested"]
+    assert "MessageReceived" in kinds(out)
+    assert kinds(hand.decide()) == ["ApprovalGranted", "ActivityRequested"]
+
+
+def test_a_workflow_that_raises_is_held_and_goes_on_once_fixed() -> None:
+    hand = Hand(variant(raises), find_order, refund)
+    hand.open()
+    out = hand.result("1.1", 50)
+    assert kinds(out) == ["ActivityCompleted", "SessionHeld"]
+    assert out[1].reason == "workflow_raised"
+    assert "no such customer" in out[1].detail
+    assert kinds(hand.release()) == ["SessionReleased", "SessionHeld"]
+    hand.redeploy(desk, find_order, refund)
+    assert kinds(hand.release()) == ["SessionReleased", "ActivityRequested"]
+    assert kinds(hand.result("1.2", "k"))[-1] == "TurnCompleted"
+    assert hand.refold().state == hand.session.state
+
+
+def test_asyncio_in_a_workflow_is_held_with_a_word_on_what_to_use() -> None:
+    async def sleeps(turn: Turn, desk: Desk, message: Message) -> Desk:
+        await asyncio.sleep(1)
+        return desk
+
+    async def yields(turn: Turn, desk: Desk, message: Message) -> Desk:
+        await asyncio.sleep(0)
+        return desk
+
+    for function in (sleeps, yields):
+        hand = Hand(variant(function))
+        out = hand.open()
+        assert out[-1].reason == "workflow_misuse"
+        assert "turn.sleep" in out[-1].detail
+
+
+def test_a_wrong_return_value_is_held_and_named() -> None:
+    async def forgets(turn: Turn, desk: Desk, message: Message) -> Any:
+        return None
+
+    out = Hand(variant(forgets)).open()
+    assert out[-1].reason == "workflow_misuse"
+    assert "Desk" in out[-1].detail
+
+
+def test_a_loop_that_never_waits_is_held() -> None:
+    async def talks(turn: Turn, desk: Desk, message: Message) -> Desk:
+        while True:
+            await turn.say("still here")
+
+    out = Hand(variant(talks)).open()
+    assert kinds(out)[-1] == "SessionHeld"
+    assert "without a wait" in out[-1].detail
+
+
+def test_a_missing_version_is_held_and_says_which() -> None:
+    hand = Hand()
+    hand.open()
+    hand.redeploy(variant(renamed_reply, version=2), find_order, refund)
+    out = hand.result("1.1", 500)
+    assert (out[1].reason, "version 1" in out[1].detail) == ("workflow_missing", True)
+    hand.redeploy(desk, find_order, refund)
+    assert kinds(hand.release())[:2] == ["SessionReleased", "ApprovalRequested"]
+
+
+def test_a_turn_ends_on_the_version_it_started_with_and_the_next_takes_the_newest() -> None:
+    hand = Hand()
+    hand.open()
+    hand.redeploy(desk, variant(renamed_reply, version=2), find_order, refund)
+    hand.result("1.1", 10)
+    hand.result("1.2", "k")
+    hand.say("next")
+    assert hand.last(r.TurnStarted).workflow_version == 2
+
+
+def test_results_that_came_while_held_beat_timers_that_passed_meanwhile() -> None:
+    hand = Hand()
+    hand.open()
+    hand.result("1.1", 500)
+    hand.redeploy(variant(raises), find_order, refund)
+    hand.session.drop()
+    asked = hand.last(r.ApprovalRequested)
+    hand.redeploy(variant(renamed_reply), find_order, refund)
+    assert kinds(hand.decide(proposal=asked)) == ["ApprovalGranted", "NondeterminismFound"]
+    hand.redeploy(desk, find_order, refund)
+    hand.now_ms += 30 * 24 * 3_600_000
+    out = hand.release()
+    assert kinds(out)[:2] == ["SessionReleased", "ActivityRequested"]
+
+
+def test_a_gated_action_cannot_be_run_around_its_approval() -> None:
+    async def sneaks(turn: Turn, desk: Desk, message: Message) -> Desk:
+        await turn.run(refund.call(500))
+        return desk
+
+    async def swaps(turn: Turn, desk: Desk, message: Message) -> Desk:
+        await turn.approval(refund.call(500))
+        try:
+            await turn.run(refund.call(600))
+        except UnapprovedAction as error:
+            await turn.say(error.failure.kind)
+        await turn.run(refund.call(500))
+        await turn.run(refund.call(500))
+        return desk
+
+    out = Hand(variant(sneaks), refund).open()
+    assert kinds(out)[-1] == "SessionFailed"
+    assert out[-1].failure.kind == "unapproved_action"
+
+    hand = Hand(variant(swaps), refund)
+    hand.open()
+    out = hand.decide()
+    assert kinds(out) == ["ApprovalGranted", "ReplySent", "ActivityRequested"]
+    assert kinds(hand.result("1.3", "k")) == ["ActivityCompleted", "SessionFailed"]
+
+
+def test_what_finally_blocks_ask_for_after_a_drop_is_discarded() -> None:
+    heard: list[str] = []
+
+    async def tidy(turn: Turn, desk: Desk, message: Message) -> Desk:
+        try:
+            await turn.run(find_order.call("x"))
+        finally:
+            heard.append("finally")
+            await turn.say("tidied")
+        return desk
+
+    hand = Hand(variant(tidy), find_order)
+    hand.open()
+    facts = len(hand.log)
+    hand.session.drop()
+    assert heard == ["finally"]
+    assert len(hand.log) == facts
+    assert kinds(hand.result("1.1", 1)) == ["ActivityCompleted", "ReplySent", "TurnCompleted"]
+
+
+def test_a_cancelled_held_session_ends() -> None:
+    hand = Hand(variant(raises), find_order, refund)
+    hand.open()
+    hand.result("1.1", 50)
+    assert kinds(hand.cancel()) == ["CancellationRequested", "SessionCancelled"]
+
+
+def test_a_history_that_does_not_fold_keeps_commands_and_still_takes_a_cancellation() -> None:
+    hand = Hand()
+    hand.open()
+    hand.session.broken = "planted"
+    assert kinds(hand.say("hello?")) == ["SessionHeld", "CommandParked"]
+    assert kinds(hand.say("hello??")) == ["CommandParked"]
+    assert hand.release()[0].reason == "does_not_fold"
+    assert kinds(hand.cancel()) == ["CancellationRequested", "SessionCancelled"]
+    assert hand.session.state.status == Status.CANCELLED
+
+
+@workflow("busy", version=1)
+async def busy(turn: Turn, desk: Desk, message: Message) -> Desk:
+    """Many waits of all kinds."""
+    for number in range(3):
+        cents = await turn.run(find_order.call(f"{number}"))
+        approval = await turn.approval(refund.call(cents))
+        if approval.granted and approval.decision != "not_needed":
+            await turn.run(refund.call(cents))
+        elif approval.decision == "expired":
+            await turn.say(f"expired at {turn.now():%H:%M}")
+        await turn.sleep("5m")
+    return desk
+
+
+@pytest.mark.case("U7")
+@pytest.mark.case("L29")
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_any_interleaving_of_results_decisions_and_timers_refolds_to_the_same_state(
+    seed: int,
+) -> None:
+    chance = random.Random(seed)
+    hand = Hand(busy, find_order, refund, workflow="busy", always_replay=chance.random() < 0.5)
+    twin = Hand(busy, find_order, refund, workflow="busy", always_replay=not hand.always_replay)
+    for one in (hand, twin):
+        one.give(OpenSession("busy"))
+        one.give(SendMessage(json_payload({"text": "go"}, b"k")))
+    for _ in range(chance.randint(5, 25)):
+        move = chance.randrange(5)
+        value, pause = chance.choice([10, 500]), chance.choice([0, 60_000, 400_000, 4_000_000])
+        decision = chance.choice(["approve", "reject"])
+        for one in (hand, twin):
+            one.now_ms += pause
+            state = one.session.state
+            if move == 0 and state.activities:
+                result: Any = value if state.activities[0].name == "find_order" else "k"
+                one.result(state.activities[0].activity_id, result)
+            elif move == 1 and any(isinstance(s.event.body, r.ApprovalRequested) for s in one.log):
+                one.decide(decision)
+            elif move == 2:
+                one.say("more")
+            else:
+                one.wake()
+    assert [s.event.body for s in hand.log] == [s.event.body for s in twin.log]
+    for cut in {len(hand.log), chance.randrange(len(hand.log))}:
+        assert hand.refold(cut).head.hash == twin.refold(cut).head.hash
+    assert hand.refold().state == hand.session.state
+
+
+def test_a_write_without_a_key_contract_is_refused_at_import() -> None:
+    with pytest.raises(TypeError, match="send_mail"):
+
+        @activity(contract=Write(), approval=Needs("boss"))
+        async def send_mail(text: str) -> None:
+            """Sends."""
