@@ -257,9 +257,12 @@ def test_a_result_for_what_never_ran_leaves_no_event(hand: Hand) -> None:
     for activity_id in ("1.9", "2.1", "x", "1.0", "-1.1", ""):
         body = CompleteActivity(activity_id, 1, json_payload(1, KEY), "w")
         out, refusal = hand.attempt(body)
-        assert out == [] and refusal is not None and refusal.reason == "unknown_activity"
+        assert out == []
+        assert refusal is not None
+        assert refusal.reason == "unknown_activity"
     out, refusal = hand.attempt(CompleteActivity("1.1", 2, json_payload(1, KEY), "w"))
-    assert out == [] and refusal is not None
+    assert out == []
+    assert refusal is not None
 
 
 def test_an_activity_past_its_deadline_fails_and_its_result_is_late(hand: Hand) -> None:
