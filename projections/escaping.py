@@ -39,7 +39,7 @@ def text(value: str) -> Held:
 
 def is_plain(value: str) -> bool:
     """Whether Postgres can hold it as it is: what keys must be, since two keys may never become one."""
-    return _BAD.search(value) is None
+    return "\0" not in value and (value.isascii() or _BAD.search(value) is None)
 
 
 def payload(data: Payload) -> Held:
@@ -81,6 +81,9 @@ def raw_json(stored: bytes) -> Held:
 
 def value(data: object) -> Held:
     """A jsonb column's value, from our own records."""
+    plain = json.dumps(data)
+    if _SUSPECT.search(plain.encode()) is None:
+        return Held(plain, escaped=False)
     marks: list[None] = []
     return Held(json.dumps(_clean(data, marks)), escaped=bool(marks))
 

@@ -148,8 +148,21 @@ def _conversation(
 
 
 def _owed(session: _Values, body: r.SessionWaiting | r.TurnCompleted) -> None:
-    session.put("waiting_for", escaping.value([asdict(owed) for owed in body.obligations]))
-    session.put("next_valid", escaping.value([asdict(command) for command in body.next_valid]))
+    owed = [
+        {
+            "kind": o.kind,
+            "id": o.id,
+            "name": o.name,
+            "expires_at_ms": o.expires_at_ms,
+            "expiry": o.expiry,
+        }
+        for o in body.obligations
+    ]
+    session.put("waiting_for", escaping.value(owed))
+    valid = [
+        {"command": n.command, "allowed": n.allowed, "reason": n.reason} for n in body.next_valid
+    ]
+    session.put("next_valid", escaping.value(valid))
 
 
 def _ending(

@@ -255,12 +255,12 @@ class Scribe:
 
 
 class ListReader:
-    """A reader over records in memory; `deliver` may repeat or reorder what a poll returns."""
+    """A reader over records in memory; `deliver` may repeat or reorder what the n-th poll since `assign` returns."""
 
     def __init__(
         self,
         scribe: Scribe,
-        deliver: Callable[[list[Record]], list[Record]] = lambda records: records,
+        deliver: Callable[[list[Record], int], list[Record]] = lambda records, polls: records,
     ) -> None:
         self._scribe = scribe
         self._deliver = deliver
@@ -271,6 +271,7 @@ class ListReader:
     def assign(self, positions) -> None:
         self._next = dict(positions)
         self._told.clear()
+        self._polls = 0
 
     def poll(self, records_max: int, timeout_ms: int) -> list[Record | EndOfPartition]:
         found = [
@@ -289,7 +290,8 @@ class ListReader:
             if not later and (place, end) not in self._told:
                 self._told.add((place, end))
                 ends.append(EndOfPartition(*place, end))
-        return [*self._deliver(found), *ends]
+        self._polls += 1
+        return [*self._deliver(found, self._polls - 1), *ends]
 
     def close(self) -> None:
         self.closed = True
