@@ -34,7 +34,7 @@ from ..events.log.protocol import (
 from ..events.state import STATE_VERSION
 from ..events.topics import Topics
 from .session import Session
-from .store import Change, Store, TailEvent, encode_base, fold_stored, follows
+from .store import Change, Store, TailEvent, encode_base, fold_stored, follows, skip_to
 
 LIVE_MAX = 2_000
 """Sessions kept in memory per partition; the others are on disk, one look-up away."""
@@ -223,10 +223,8 @@ class Partition:
                 continue  # the snapshot or the store has it
             if envelope.seq == session.head.seq + 1 and not follows(session, envelope):
                 continue  # a stranger's in our place: the real one continues the chain
-            if envelope.seq > session.head.seq + 1 and not self._gap(
-                session, envelope.seq, last_resort=last_resort
-            ):
-                continue
+            if not follows(session, envelope):
+                self._gap(session, envelope, last_resort=last_resort)
             fold_stored(session, TailEvent(envelope.seq, fingerprint, body))
             tail.append(TailEvent(envelope.seq, fingerprint, body))
             cause_high = max(cause_high, envelope.cause.offset)
@@ -239,16 +237,12 @@ class Partition:
         )
 
     @staticmethod
-    def _gap(session: Session, seq: int, *, last_resort: bool) -> bool:
-        """Events are missing before `seq`: start again from a fuller source, or, at last, break the session."""
+    def _gap(session: Session, envelope: r.Envelope, *, last_resort: bool) -> None:
+        """Events are missing before this one: start again from a fuller source, or, at last, break the session."""
+        missing = f"events {session.head.seq + 1} to {envelope.seq - 1} are missing from the log"
         if not last_resort:
-            raise Corrupt(
-                f"events after {session.head.seq} of session {session.session_id!r} are missing before {seq}"
-            )
-        session.broken = (
-            session.broken or f"events {session.head.seq + 1} to {seq - 1} are missing from the log"
-        )
-        return True
+            raise Corrupt(missing, session=session.session_id)
+        skip_to(session, envelope, missing)
 
     def _take_snapshots(self, records: list[Record], low_offset: int) -> int:
         changes, cause_high = [], -1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self, cast
 
@@ -21,7 +21,7 @@ from ..events.keys import split_key
 from ..events.state import STATE_VERSION, SessionState
 from .session import Session
 
-LAYOUT = 1
+LAYOUT = 2
 """Raised when the tables change; a file of another layout is dropped and rebuilt."""
 
 _TABLES = """
@@ -30,7 +30,8 @@ CREATE TABLE IF NOT EXISTS sessions (
     key BLOB PRIMARY KEY,
     base BLOB,
     next_due_ms INTEGER,
-    open_from INTEGER
+    open_from INTEGER,
+    gap TEXT
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS sessions_due ON sessions (next_due_ms) WHERE next_due_ms IS NOT NULL;
 CREATE INDEX IF NOT EXISTS sessions_open ON sessions (open_from) WHERE open_from IS NOT NULL;
@@ -114,7 +115,7 @@ class Store:
 
     def load(self, key: bytes) -> Session | None:
         """The session as of `position`; `Corrupt` where the chain does not hold, so that the file is dropped."""
-        row = self._db.execute("SELECT base FROM sessions WHERE key = ?", (key,)).fetchone()
+        row = self._db.execute("SELECT base, gap FROM sessions WHERE key = ?", (key,)).fetchone()
         if row is None:
             return None
         tenant, session_id = split_key(key)
@@ -129,10 +130,12 @@ class Store:
             "SELECT seq, fingerprint, body FROM tails WHERE key = ? ORDER BY seq", (key,)
         )
         for seq, fingerprint, body in tail:
-            if not follows(session, read_envelope(body)):
-                raise Corrupt(
-                    f"stored event {seq} of {key!r} does not continue event {session.head.seq}"
-                )
+            envelope = read_envelope(body)
+            if not follows(session, envelope):
+                if row[1] is None:
+                    told = f"event {seq} of {key!r} does not continue event {session.head.seq}"
+                    raise Corrupt(told)
+                skip_to(session, envelope, row[1])
             fold_stored(session, TailEvent(seq, fingerprint, body))
         return session
 
@@ -174,15 +177,16 @@ class Store:
         if session.at_rest:
             base = encode_base(session)
             self._db.execute(
-                "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, NULL)",
+                "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, NULL, NULL)",
                 (key, base, session.next_due_ms()),
             )
             self._db.execute("DELETE FROM tails WHERE key = ?", (key,))
             return
         self._db.execute(
-            "INSERT INTO sessions VALUES (?, NULL, ?, ?) ON CONFLICT (key) DO UPDATE SET "
-            "next_due_ms = excluded.next_due_ms, open_from = coalesce(open_from, excluded.open_from)",
-            (key, session.next_due_ms(), open_from),
+            "INSERT INTO sessions VALUES (?, NULL, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET "
+            "next_due_ms = excluded.next_due_ms, open_from = coalesce(open_from, excluded.open_from), "
+            "gap = coalesce(gap, excluded.gap)",
+            (key, session.next_due_ms(), open_from, session.broken),
         )
         self._db.executemany(
             "INSERT OR REPLACE INTO tails VALUES (?, ?, ?, ?)",
@@ -225,6 +229,12 @@ def fold_stored(session: Session, stored: TailEvent) -> r.Envelope:
         return envelope
     session.apply(event, hashed)
     return event.envelope
+
+
+def skip_to(session: Session, envelope: r.Envelope, told: str) -> None:
+    """Puts the head right before this event although events in between are missing: the session is broken."""
+    session.head = replace(session.head, seq=envelope.seq - 1, hash=envelope.prev_hash)
+    session.broken = session.broken or told
 
 
 def follows(session: Session, envelope: r.Envelope) -> bool:
