@@ -21,6 +21,7 @@ from ..durations import Duration, to_ms
 from .contracts import Contract, Read, Write
 
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 
 TIMEOUT_DEFAULT = "60s"
 """Start-to-close where none is named: longer than a slow model call, shorter than a person's patience."""
@@ -50,10 +51,10 @@ class Needs:
 
 
 @dataclass(frozen=True, slots=True)
-class Action(Generic[R]):
+class Action(Generic[R_co]):
     """One activity call with its arguments, before it runs: what can be proposed, approved and executed."""
 
-    activity: Activity[R]
+    activity: Activity[R_co]
     arguments: dict[str, Any]
     """JSON-able, by parameter name, defaults included."""
 
@@ -65,12 +66,12 @@ class Action(Generic[R]):
         return rule.when is None or bool(rule.when(**self.activity.typed(self.arguments)))
 
 
-class Activity(Generic[R]):
+class Activity(Generic[R_co]):
     """A tool or model call that workers run; made by `@activity`, turned into an action by `.call(…)`."""
 
     def __init__(
         self,
-        function: Callable[..., Awaitable[R]],
+        function: Callable[..., Awaitable[R_co]],
         *,
         contract: Contract,
         name: str,
@@ -91,7 +92,7 @@ class Activity(Generic[R]):
         self.takes_key = _takes_key(name, signature)
         self._signature = _without_key(signature)
         self._arguments = _arguments_type(name, self._signature, hints)
-        self.result_type: TypeAdapter[R] = _result_type(name, hints)
+        self.result_type: TypeAdapter[R_co] = _result_type(name, hints)
         self.__doc__ = function.__doc__
 
     def __call__(self, *_args: object, **_kwargs: object) -> NoReturn:
@@ -104,7 +105,7 @@ class Activity(Generic[R]):
     def __repr__(self) -> str:
         return f"<activity {self.name!r}>"
 
-    def call(self, *args: Any, **kwargs: Any) -> Action[R]:
+    def call(self, *args: Any, **kwargs: Any) -> Action[R_co]:
         """The action of calling it with these arguments; wrong ones raise here, in the workflow."""
         try:
             bound = self._signature.bind(*args, **kwargs)
@@ -129,7 +130,7 @@ class Activity(Generic[R]):
         """
         return self._arguments.validate_json(arguments)
 
-    def stored(self, result: R) -> Any:
+    def stored(self, result: object) -> Any:
         """The result as JSON-able values; `ValueError` or `TypeError` where its type has no such form."""
         return self.result_type.dump_python(result, mode="json", warnings="error")
 
