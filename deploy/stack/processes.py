@@ -1,6 +1,7 @@
 """Processes that outlive the command which started them, and never a signal to a stranger."""
 
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -15,6 +16,10 @@ LOOPBACK = "127.0.0.1"
 LOG_TAIL_LINES = 40
 LOG_KEEP_BYTES = 16 * 1024 * 1024  # a larger log is moved aside at the next start
 POLL_S = 0.02
+PORT_LOWEST = 15_000
+PORT_HIGHEST = 32_768  # where outgoing ports begin on Linux, when it does not say; 49152 elsewhere
+PORT_TRIES_MAX = 200
+PORT_BACK_LIMIT_S = 3.0  # the port of a service that just ended may be let go of a little later
 KILL_LIMIT_S = 10.0  # SIGKILL is near immediate; only a process stuck in the kernel takes longer
 
 _children: set[int] = set()  # to be reaped when they end while we still run
@@ -127,7 +132,11 @@ def stop(proc: Proc, number: int, limit_s: float) -> None:
 
 
 def pick_port(service: str, fixed: str | None, *, prefer: int = 0) -> int:
-    """Return a free loopback port: the one that was fixed, else the one it had, else the system's.
+    """Return a free loopback port: the one that was fixed, else the one it had, else a new one.
+
+    New ones lie below those that the system gives to outgoing connections: a client that calls a
+    dead server's port again and again may else be given that very port to call from, and then sits
+    on it (seen here: 1 restart of a killed broker in 6).
 
     Raises StackError where the port that was asked for is no port or is taken.
     """
@@ -141,11 +150,17 @@ def pick_port(service: str, fixed: str | None, *, prefer: int = 0) -> int:
                 f"another port with {name}, or unset {name} to let the system choose"
             )
         return int(fixed)
-    if prefer and _is_free(prefer):
+    if prefer and _is_free_soon(prefer):
         return prefer
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        return int(probe.getsockname()[1])
+    below = _first_outgoing_port()
+    for _ in range(PORT_TRIES_MAX):
+        port = PORT_LOWEST + secrets.randbelow(below - PORT_LOWEST)
+        if _is_free(port):
+            return port
+    raise StackError(
+        f"no free port found from {PORT_LOWEST} to {below - 1}: choose one with "
+        f"WAKEFUL_{service.upper()}_PORT"
+    )
 
 
 def tail(log: Path, lines: int = LOG_TAIL_LINES) -> str:
@@ -157,6 +172,24 @@ def tail(log: Path, lines: int = LOG_TAIL_LINES) -> str:
     except FileNotFoundError:
         return "(no log)"
     return "\n".join(text.splitlines()[-lines:]) or "(an empty log)"
+
+
+def _is_free_soon(port: int) -> bool:
+    limit = monotonic() + PORT_BACK_LIMIT_S
+    while not _is_free(port):
+        if monotonic() > limit:
+            return False
+        sleep(POLL_S)
+    return True
+
+
+def _first_outgoing_port() -> int:
+    try:
+        text = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="ascii")
+        first = int(text.split()[0])
+    except (OSError, ValueError, IndexError):
+        first = 0
+    return first if first > PORT_LOWEST + 1000 else PORT_HIGHEST
 
 
 def _is_free(port: int) -> bool:
