@@ -130,7 +130,7 @@ class Activity(Generic[R_co]):
         """
         return self._arguments.validate_json(arguments)
 
-    def stored(self, result: object) -> Any:
+    def stored(self, result: Any) -> Any:
         """The result as JSON-able values; `ValueError` or `TypeError` where its type has no such form."""
         return self.result_type.dump_python(result, mode="json", warnings="error")
 
