@@ -1,0 +1,121 @@
+"""What commands need, opened from the settings: each connection is checked before it is used."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..exits import Exit, Stopped
+from ..settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from ...commands.client import Client
+    from ...events.log.protocol import Log
+    from ...processors.app import App
+    from ...projections.queries import Queries
+
+KAFKA_LIMIT_S = 4.0
+POSTGRES_LIMIT_S = 2.0
+
+AsJson = Annotated[bool, typer.Option("--json", help="JSON on stdout and nothing else.")]
+
+AppTarget = Annotated[
+    str,
+    typer.Argument(
+        metavar="APP", help="A module such as desk.workflows, or a file such as desk.py."
+    ),
+]
+
+CHANNEL = "cli"
+
+
+def settings() -> Settings:
+    """The settings of this command."""
+    return load_settings(os.environ)
+
+
+@contextmanager
+def kafka(given: Settings) -> Iterator[Log]:
+    """The log, after its broker has answered and proved to be the one that is meant."""
+    from ...events.log import probe
+    from ...events.log.kafka import KafkaLog
+    from ..processes import check_cluster
+
+    servers = given.kafka_servers
+    try:
+        check_cluster(given, probe.cluster_id(servers, limit_s=KAFKA_LIMIT_S))
+    except probe.NotReadyError:
+        raise Stopped(
+            Exit.UNAVAILABLE,
+            f"no answer from kafka at {servers} within {KAFKA_LIMIT_S:.0f} s: check it with 'wakeful status', "
+            "start it with 'wakeful up', or set WAKEFUL_KAFKA",
+        ) from None
+    with KafkaLog(servers, client_id=f"{given.namespace}.cli") as log:
+        yield log
+
+
+@contextmanager
+def client(given: Settings, log: Log, *, actor: str | None = None) -> Iterator[Client]:
+    """A client that speaks for the user."""
+    from ...commands.client import Client
+    from ..clock import SystemClock
+
+    with Client(
+        log,
+        given.topics,
+        tenant=given.tenant,
+        actor=actor or given.actor,
+        channel=CHANNEL,
+        digest_key=given.digest_key,
+        now_ms=SystemClock().now_ms,
+    ) as opened:
+        yield opened
+
+
+@contextmanager
+def queries(given: Settings) -> Iterator[Queries]:
+    """The views, after their database has answered."""
+    from ...projections import probe
+    from ...projections.queries import Queries
+    from ..stack.external import without_password
+
+    url = given.postgres_url
+    try:
+        probe.prove_ready(url, limit_s=POSTGRES_LIMIT_S)
+    except probe.NotReadyError as error:
+        raise Stopped(
+            Exit.UNAVAILABLE,
+            f"no answer from postgres at {without_password(url)} ({error}): check it with 'wakeful status', "
+            "start it with 'wakeful up', or set WAKEFUL_POSTGRES",
+        ) from None
+    with Queries(url, given.namespace) as opened:
+        yield opened
+
+
+def load(target: str) -> App:
+    """The app of this name; `Stopped` with the user's own line where its import fails."""
+    from ..loading import load_user_app
+
+    return load_user_app(target)
+
+
+def check_limit(value: int, *, most: int) -> int:
+    """A number of rows that can be asked for."""
+    if not 1 <= value <= most:
+        raise Stopped(Exit.USAGE, f"--limit is {value}: give a number from 1 to {most}")
+    return value
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it: bytes as hex, times as ISO 8601."""
+    from datetime import datetime
+
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, datetime):
+        return value.isoformat()
+    raise TypeError(f"{type(value).__name__} has no JSON form")

@@ -1,0 +1,91 @@
+"""Any exception as a sentence and an exit code. Users see no traceback unless `WAKEFUL_LOG=debug` asks for one."""
+
+from __future__ import annotations
+
+import os
+import traceback
+
+from ...events.errors import Corrupt, Rejected, Transient
+from ...events.log.protocol import LogFault
+from ..exits import Exit, Stopped
+
+
+def explain(error: BaseException) -> tuple[str, int]:
+    """What to write on stderr, and the code to exit with."""
+    told, code = _explain(error)
+    if os.environ.get("WAKEFUL_LOG") == "debug" and not _is_usage(error):
+        told = "".join(traceback.format_exception(error)) + told
+    return (f"wakeful: {told}" if told else ""), code
+
+
+def _explain(error: BaseException) -> tuple[str, int]:
+    if _is_usage(error):
+        return _usage(error)
+    match error:
+        case Stopped():
+            return error.message, error.code
+        case KeyboardInterrupt():
+            return "", Exit.INTERRUPTED
+        case Rejected():
+            return str(error), Exit.USAGE
+        case Transient():
+            return str(error), Exit.NOT_IN_TIME
+        case Corrupt():
+            return f"what is stored contradicts itself: {error}", Exit.FAULT
+        case LogFault():
+            return f"kafka: {error}; check it with 'wakeful status'", Exit.UNAVAILABLE
+        case _:
+            return _explain_by_name(error)
+
+
+def _explain_by_name(error: BaseException) -> tuple[str, int]:
+    """Those of modules that a command may not have loaded: nobody's type is imported for a look."""
+    kind = type(error).__name__
+    if kind == "Abort":
+        return "stopped: nothing was done", Exit.INTERRUPTED
+    if kind in ("StackError", "NotReadyError"):
+        return str(error), Exit.UNAVAILABLE
+    if _is_database(error):
+        return _database(error)
+    where = traceback.extract_tb(error.__traceback__)[-1:]
+    at = f" at {where[0].filename.rpartition('/')[2]}:{where[0].lineno}" if where else ""
+    told = f"an error of its own, {kind}{at}: {error}"
+    return (
+        f"{told}; run it again with WAKEFUL_LOG=debug for the traceback, and report it",
+        Exit.FAULT,
+    )
+
+
+def _is_usage(error: BaseException) -> bool:
+    """Whether it is one of the command-line parser's; by shape, since its module has moved between releases."""
+    return hasattr(error, "format_message") and hasattr(error, "exit_code")
+
+
+def _usage(error: BaseException) -> tuple[str, int]:
+    if type(error).__name__ == "NoArgsIsHelpError":
+        return "", Exit.USAGE
+    told = str(error.format_message()).rstrip(".")  # type: ignore[attr-defined]  # see _is_usage
+    told = told[:1].lower() + told[1:]
+    context = getattr(error, "ctx", None)
+    path = getattr(context, "command_path", "wakeful")
+    return f"{told}; see '{path} --help'", Exit.USAGE
+
+
+def _is_database(error: BaseException) -> bool:
+    return type(error).__module__.partition(".")[0] == "psycopg"
+
+
+def _database(error: BaseException) -> tuple[str, int]:
+    told = " ".join(str(error).split())
+    kind = type(error).__name__
+    if kind in ("UndefinedTable", "InvalidSchemaName"):
+        return (
+            "there are no views in this database yet: start 'wakeful run' or 'wakeful projector', which makes them",
+            Exit.UNAVAILABLE,
+        )
+    if kind in ("OperationalError", "ConnectionTimeout"):
+        return (
+            f"no answer from postgres ({told}): check it with 'wakeful status'",
+            Exit.UNAVAILABLE,
+        )
+    return f"postgres: {told}", Exit.FAULT

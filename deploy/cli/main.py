@@ -1,0 +1,85 @@
+"""All commands in one tree, and the one place where errors become words and exit codes.
+
+Modules of commands import what they need inside their functions: `wakeful --help` must not load Kafka.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Annotated
+
+import typer
+
+from ..exits import Exit
+from . import approvals, audit, letters, run, sessions, stack, tail, topics
+from .errors import explain
+
+app = typer.Typer(
+    name="wakeful",
+    help="Durable agent sessions on Kafka: a session sleeps for free and wakes exactly where it left off.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+STACK, RUN, ASK, LOOK = "Local stack", "Run", "Ask", "Look"
+
+app.command("up", rich_help_panel=STACK)(stack.up)
+app.command("down", rich_help_panel=STACK)(stack.down)
+app.command("reset", rich_help_panel=STACK)(stack.reset)
+app.command("status", rich_help_panel=STACK)(stack.status)
+app.command("run", rich_help_panel=RUN)(run.run)
+app.command("processor", rich_help_panel=RUN)(run.processor)
+app.command("worker", rich_help_panel=RUN)(run.worker)
+app.command("projector", rich_help_panel=RUN)(run.projector)
+app.add_typer(topics.app, name="topics", rich_help_panel=RUN)
+app.add_typer(sessions.app, name="session", rich_help_panel=ASK)
+app.add_typer(approvals.app, name="approval", rich_help_panel=ASK)
+app.command("tail", rich_help_panel=LOOK)(tail.tail)
+app.add_typer(letters.app, name="dlq", rich_help_panel=LOOK)
+app.add_typer(audit.app, name="audit", rich_help_panel=LOOK)
+
+DEMO = f"{__package__.rpartition('.')[0]}.demo"
+if find_spec(DEMO) and find_spec(f"{DEMO}.command"):
+    app.command("demo", rich_help_panel=RUN)(import_module(f"{DEMO}.command").demo)
+
+
+@app.command("version", rich_help_panel=LOOK)
+def version(
+    *, as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False
+) -> None:
+    """Print the versions of Wakeful, Python and the Kafka client."""
+    from .output import versions
+
+    versions(as_json=as_json)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs one command and ends the process with its exit code."""
+    code = invoke(sys.argv[1:] if arguments is None else arguments)
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BrokenPipeError:  # whoever read our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if code == Exit.FAULT:
+        os._exit(code)  # nothing of a faulty client is worth waiting for
+    sys.exit(code)
+
+
+def invoke(arguments: Sequence[str]) -> int:
+    """Runs one command and returns its exit code; what went wrong is told on stderr."""
+    try:
+        code = app(list(arguments), prog_name="wakeful", standalone_mode=False)
+    except BrokenPipeError:
+        return Exit.DONE
+    except (Exception, KeyboardInterrupt) as error:
+        told, code = explain(error)
+        if told:
+            sys.stderr.write(told + "\n")
+    return int(code or 0)

@@ -1,0 +1,168 @@
+"""`run`, `processor`, `worker`, `projector`: the processes, together or one by one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..exits import Exit, Stopped
+from .context import AppTarget, kafka, settings
+
+if TYPE_CHECKING:
+    from ..settings import Settings
+
+Concurrency = Annotated[
+    int | None, typer.Option(min=1, help="Activities that run at once, per queue.")
+]
+
+
+def run(
+    target: AppTarget,
+    *,
+    processors: Annotated[int, typer.Option(min=0, help="Session processors to start.")] = 1,
+    workers: Annotated[int, typer.Option(min=0, help="Workers to start, per queue.")] = 1,
+    projector: Annotated[bool, typer.Option(help="Keep the views in Postgres.")] = True,
+    concurrency: Concurrency = None,
+) -> None:
+    """Run an app: processors, workers and the projector as child processes, restarted when they end.
+
+    Creates missing topics first. Ctrl-C or SIGTERM drains and ends all. Logs: WAKEFUL_HOME/logs.
+    """
+    from ..loading import load_user_app
+    from ..processes import apply_topics, on_signal
+    from ..supervisor import Supervisor
+    from .output import note, prefixed
+
+    given = _with_logs("supervisor")
+    app = load_user_app(target, need_workflows=processors > 0)
+    with kafka(given) as log:
+        created = apply_topics(log, given, app.queues)
+    if created:
+        note(f"created {len(created)} topics of namespace {given.namespace}")
+    if projector:
+        from ..processes import prepare_views
+
+        prepare_views(given)
+    supervisor = Supervisor(
+        given,
+        target,
+        queues=app.queues,
+        processors=processors,
+        workers=workers,
+        projector=projector,
+        concurrency=concurrency,
+        echo=prefixed,
+    )
+    with on_signal(supervisor.request_stop), supervisor:
+        names = ", ".join(f"{name} {workflows}" for name, workflows in _offered(app.workflows))
+        note(
+            f"running {target}: workflows {names or 'none'}; queues {', '.join(app.queues) or 'none'}"
+        )
+        note(
+            "Ctrl-C ends it; open a session from another terminal: 'wakeful session open WORKFLOW'"
+        )
+        supervisor.wait()
+        note("ending: running activities may finish")
+    note("ended")
+
+
+def processor(
+    target: AppTarget,
+    *,
+    ordinal: Annotated[
+        int, typer.Option(min=0, help="Its stable number: one process per number.")
+    ] = 0,
+) -> int:
+    """Run one session processor in this process."""
+    given = _with_logs("processor")
+
+    def work() -> Exit:
+        from ..loading import load_user_app
+        from ..processes import run_processor
+
+        return run_processor(given, load_user_app(target, need_workflows=True), ordinal)
+
+    return _end(work)
+
+
+def worker(
+    target: AppTarget,
+    *,
+    queue: Annotated[
+        list[str] | None, typer.Option(help="A queue to serve; repeat for more. [default: all]")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Its name in the record. [default: host and pid]")
+    ] = None,
+    concurrency: Concurrency = None,
+) -> int:
+    """Run one worker in this process; it runs the app's activities."""
+    given = _with_logs("worker")
+
+    def work() -> Exit:
+        from ...processors.activities.worker import CONCURRENCY_DEFAULT
+        from ..loading import load_user_app
+        from ..processes import run_worker
+
+        app = load_user_app(target)
+        unknown = sorted(set(queue or ()) - set(app.queues))
+        if unknown:
+            known = ", ".join(app.queues) or "none"
+            raise Stopped(
+                Exit.USAGE,
+                f"{target} has no activity on queue {unknown[0]!r}: its queues are {known}",
+            )
+        if not app.activities:
+            raise Stopped(
+                Exit.APP,
+                f"{target} declares no activity, so there is nothing for a worker: decorate one with @activity(…)",
+            )
+        return run_worker(
+            given, app, queue, name=name, concurrency=concurrency or CONCURRENCY_DEFAULT
+        )
+
+    return _end(work)
+
+
+def projector() -> int:
+    """Run the projector in this process; it keeps the views in Postgres."""
+    given = _with_logs("projector")
+
+    def work() -> Exit:
+        from ..processes import run_projector
+
+        return run_projector(given)
+
+    return _end(work)
+
+
+def _with_logs(process: str) -> Settings:
+    """Settings, with this process's logs set up; says once where digests are not secret."""
+    import structlog
+
+    from .. import lifeline, logs
+
+    lifeline.hold(os.environ)
+    given = settings()
+    logs.configure(given.log, given.log_format, process=process)
+    if given.default_digest_key and process == "supervisor":
+        structlog.get_logger("wakeful.process").warning(
+            "digests are keyed with what everybody knows: fine on one machine, set WAKEFUL_DIGEST_KEY elsewhere"
+        )
+    return given
+
+
+def _end(work: Callable[[], Exit]) -> int:
+    from ..processes import ending
+
+    return int(ending(work))
+
+
+def _offered(workflows: Mapping[str, Mapping[int, object]]) -> list[tuple[str, str]]:
+    return [
+        (name, "v" + "+v".join(str(v) for v in sorted(versions)))
+        for name, versions in sorted(workflows.items())
+    ]

@@ -1,0 +1,259 @@
+"""The composition root: each process with its real clock, log, files and signals.
+
+Names are stable, so that a restarted process takes its own place again: the processors' group is
+`<namespace>.processors`, and ordinal `i` is the group instance and transactional id `<namespace>.processors.<i>`.
+
+Crash points (`WAKEFUL_FAILPOINT`): `p.*` of a processor, `w.*` of a worker, `j.*` of a projector. Each is passed
+between two calls; `p.commit_sent` alone kills a millisecond later, inside the call that commits.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import structlog
+
+from ..commands.check import Facts
+from ..events.codec import decode_event
+from ..events.log.kafka import KafkaLog
+from ..events.log.protocol import Isolation, Log, LogFault, Place
+from ..events.log.watchdog import Watchdog
+from ..processors.activities.worker import CONCURRENCY_DEFAULT, Worker, run_until_signalled
+from ..processors.app import App
+from ..processors.failpoints import Failpoints, kill_self
+from ..processors.loop import Loop, LoopFailed, LoopSettings
+from ..processors.session import CommandHandler
+from ..projections import probe
+from ..projections.database import install
+from ..projections.postgres import PostgresViews
+from ..projections.projector import Projector
+from ..projections.views import Superseded
+from .clock import SystemClock
+from .exits import Exit, Stopped
+from .settings import Settings
+
+INSIDE = "p.commit_sent"
+"""The crash point whose kill must land inside the call that follows it."""
+
+INSIDE_S = 0.001
+
+POSTGRES_LIMIT_S = 10.0
+"""How long a projector waits for its database before its supervisor tries again."""
+
+FAULT_PAUSES_S = (0.1, 0.5, 2.0, 5.0)
+"""Waits of a projector between faults in a row."""
+
+logger = structlog.get_logger("wakeful.process")
+
+
+def processors_group(settings: Settings) -> str:
+    """The consumer group of the processors, whose offsets say what was decided."""
+    return f"{settings.namespace}.processors"
+
+
+def apply_topics(log: Log, settings: Settings, queues: Iterable[str]) -> list[str]:
+    """Creates what is missing of the namespace's topics, and returns those names."""
+    return log.create_topics(settings.topics.specs(queues, settings.partitions))
+
+
+@contextmanager
+def opened_log(settings: Settings, name: str) -> Iterator[KafkaLog]:
+    """The log under a watchdog, once the broker has proved to be of the cluster that is meant."""
+    with Watchdog() as watch, KafkaLog(settings.kafka_servers, client_id=name, watch=watch) as log:
+        try:
+            check_cluster(settings, log.cluster_id())
+        except LogFault as fault:
+            raise Stopped(
+                Exit.UNAVAILABLE,
+                f"no answer from kafka at {settings.kafka_servers} ({fault}): "
+                "check that it runs ('wakeful status'), or set WAKEFUL_KAFKA",
+            ) from fault
+        yield log
+
+
+def check_cluster(settings: Settings, found: str) -> None:
+    """Refuses a broker of another cluster: on this address there may be a stranger by now."""
+    if settings.cluster_id is not None and found != settings.cluster_id:
+        raise Stopped(
+            Exit.UNAVAILABLE,
+            f"the broker at {settings.kafka_servers} is cluster {found}, expected {settings.cluster_id}: another "
+            "broker has taken its address; run 'wakeful up', or set WAKEFUL_KAFKA to the one that is meant",
+        )
+
+
+def run_processor(settings: Settings, app: App, ordinal: int) -> Exit:
+    """Decides commands until SIGTERM or SIGINT; `FAULT` asks for a fresh process under the same ordinal."""
+    group = processors_group(settings)
+    name = f"{group}.{ordinal}"
+    hit = crash_points(settings)
+    with opened_log(settings, name) as log:
+        folder = _store_folder(settings, log.cluster_id(), ordinal)
+        facts = Facts(digest_key=settings.digest_key)
+        handler = CommandHandler(app, facts, always_replay=settings.always_replay)
+        loop_settings = LoopSettings(group=group, name=name, folder=folder)
+        loop = Loop(log, settings.topics, handler, loop_settings, SystemClock())
+
+        def stop() -> None:
+            loop.stopping = True
+
+        with on_signal(stop):
+            logger.info("processor started", ordinal=ordinal, workflows=sorted(app.workflows))
+            for point in loop.steps():
+                hit(point)
+                if point == "p.restored":
+                    logger.info("partition restored", ordinal=ordinal)
+    logger.info("processor ended", ordinal=ordinal)
+    return Exit.DONE
+
+
+def run_worker(
+    settings: Settings,
+    app: App,
+    queues: Sequence[str] | None = None,
+    *,
+    name: str | None = None,
+    concurrency: int = CONCURRENCY_DEFAULT,
+) -> Exit:
+    """Runs activities of these queues (all of the app's by default) until SIGTERM or SIGINT, then drains."""
+    worker_id = name or f"{_host()}-{os.getpid()}"
+    with opened_log(settings, f"{settings.namespace}.worker.{worker_id}") as log:
+        worker = Worker(
+            log,
+            settings.topics,
+            app,
+            worker_id=worker_id,
+            digest_key=settings.digest_key,
+            now_ms=SystemClock().now_ms,
+            queues=queues,
+            concurrency=concurrency,
+            hit=crash_points(settings),
+        )
+        logger.info("worker started", worker=worker_id, queues=queues or app.queues)
+        run_until_signalled(worker)
+    logger.info("worker ended", worker=worker_id)
+    return Exit.DONE
+
+
+def run_projector(settings: Settings) -> Exit:
+    """Keeps the views until SIGTERM or SIGINT; `BUSY` when another projector has taken over."""
+    hit = crash_points(settings)
+    stopped = threading.Event()
+    prepare_views(settings)
+    topics = settings.topics
+    with opened_log(settings, f"{settings.namespace}.projector") as log:
+        places = [Place(topics.events, n) for n in range(log.partitions(topics.events))]
+        reader = log.reader(Isolation.COMMITTED)
+        views = PostgresViews(settings.postgres_url, settings.namespace)
+        projector = Projector(reader, views, places, lambda r: decode_event(r.value, r.headers))
+        try:
+            with on_signal(stopped.set):
+                logger.info("projector started", partitions=len(places))
+                for point in projector.steps():
+                    hit(point)
+                    if point == "j.faulted":
+                        _pause(stopped, projector.faults)
+                    if stopped.is_set():
+                        break
+        except Superseded as taken:
+            raise Stopped(Exit.BUSY, str(taken)) from taken
+        finally:
+            views.close()
+            reader.close()
+    logger.info("projector ended")
+    return Exit.DONE
+
+
+def prepare_views(settings: Settings, limit_s: float = POSTGRES_LIMIT_S) -> None:
+    """Waits for the database and makes the views of this namespace where they are missing."""
+    from .stack.external import without_password
+
+    url = settings.postgres_url
+    try:
+        probe.prove_ready(url, limit_s=limit_s)
+    except probe.NotReadyError as error:
+        raise Stopped(
+            Exit.UNAVAILABLE,
+            f"no answer from postgres at {without_password(url)} ({error}): "
+            "check that it runs ('wakeful status'), or set WAKEFUL_POSTGRES",
+        ) from error
+    install(url, settings.namespace)
+
+
+def ending(run: Callable[[], Exit]) -> Exit:
+    """Runs a process to its end and turns what broke it into its exit code, with a line in the log."""
+    try:
+        return run()
+    except Stopped as stopped:
+        logger.error(stopped.message)  # noqa: TRY400 the sentence is for people, the place is not
+        return stopped.code
+    except (LogFault, LoopFailed) as fault:
+        logger.error("the process gives up, to be started again", cause=str(fault))  # noqa: TRY400
+        return Exit.FAULT
+    except Exception:
+        logger.exception("the process met a fault of its own, to be started again")
+        return Exit.FAULT
+
+
+def crash_points(settings: Settings) -> Callable[[str], None]:
+    """`hit` for this process; see the module."""
+    passing = ""
+
+    def crash() -> None:
+        if passing == INSIDE:
+            threading.Thread(target=_kill_soon, daemon=True).start()
+        else:
+            kill_self()
+
+    points = Failpoints.from_text(settings.failpoint, crash)
+
+    def hit(name: str) -> None:
+        nonlocal passing
+        passing = name
+        points.hit(name)
+
+    return hit
+
+
+@contextmanager
+def on_signal(stop: Callable[[], None]) -> Iterator[None]:
+    """Calls `stop` for SIGTERM and SIGINT, instead of what they do otherwise."""
+
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        stop()
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _kill_soon() -> None:
+    time.sleep(INSIDE_S)
+    kill_self()
+
+
+def _pause(stopped: threading.Event, faults: int) -> None:
+    stopped.wait(FAULT_PAUSES_S[min(faults, len(FAULT_PAUSES_S)) - 1])
+
+
+def _store_folder(settings: Settings, cluster_id: str, ordinal: int) -> Path:
+    """One folder per cluster and ordinal: a file has one owner, and never outlives its log unnoticed."""
+    cluster = re.sub(r"[^A-Za-z0-9_-]", "_", cluster_id)
+    folder = settings.home.absolute() / "processors" / cluster / str(ordinal)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _host() -> str:
+    return re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname())

@@ -1,0 +1,207 @@
+"""Settings: read once from the environment, else from the running local stack; everything else is passed them.
+
+| variable | what | default |
+|---|---|---|
+| `WAKEFUL_KAFKA` | bootstrap servers | the local stack's |
+| `WAKEFUL_POSTGRES` | libpq URL | the local stack's |
+| `WAKEFUL_REDIS` | Redis URL | the local stack's |
+| `WAKEFUL_CLUSTER_ID` | the only cluster that is meant | the local stack's; another broker's is not checked |
+| `WAKEFUL_NAMESPACE` | first part of topics' names, and schema in Postgres | `wakeful` |
+| `WAKEFUL_TENANT` | whose sessions the command line speaks of | `local` |
+| `WAKEFUL_ACTOR` | who speaks, in the record | the user's name |
+| `WAKEFUL_HOME` | the folder of state and logs | `.wakeful` |
+| `WAKEFUL_DIGEST_KEY` | key of all digests: 32 hex digits or more, or text of 16 bytes or more | one that everybody knows |
+| `WAKEFUL_PARTITIONS` | partitions per topic, chosen once | 4 |
+| `WAKEFUL_ALWAYS_REPLAY` | rebuild workflows before every activation (slow, strict) | 0 |
+| `WAKEFUL_FAILPOINT` | `p.produced:3` kills the process there on the third pass | none |
+| `WAKEFUL_LOG` | debug, info, warning or error | info |
+| `WAKEFUL_LOG_FORMAT` | text or json | text |
+"""
+
+from __future__ import annotations
+
+import getpass
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal, NoReturn
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from ..events.errors import InvalidKey
+from ..events.keys import check_id
+from ..events.topics import PARTITIONS_LOCAL, Topics
+from ..processors.failpoints import Failpoints
+from .exits import Exit, Stopped
+
+PREFIX = "WAKEFUL_"
+
+LOCAL_DIGEST_KEY = b"wakeful-local-digest-key"
+"""Known to everybody: good for one machine, where the log itself is open, and for nothing else."""
+
+DIGEST_KEY_BYTES_MIN = 16
+
+PARTITIONS_MAX = 1_000
+
+_HEX = re.compile(r"(?:[0-9a-fA-F]{2}){16,}")
+
+_EXPECTED = {
+    "partitions": f"a whole number from 1 to {PARTITIONS_MAX}",
+    "always_replay": "0 or 1",
+    "log": "debug, info, warning or error",
+    "log_format": "text or json",
+}
+
+
+class Settings(BaseModel):
+    """What the environment says. URLs are null where neither it nor a running stack gives one."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    kafka: str | None = None
+    postgres: str | None = Field(default=None, repr=False)
+    redis: str | None = Field(default=None, repr=False)
+    cluster_id: str | None = None
+    namespace: str = "wakeful"
+    tenant: str = "local"
+    actor: str = "operator"
+    home: Path = Path(".wakeful")
+    digest_key: bytes = Field(default=LOCAL_DIGEST_KEY, repr=False)
+    partitions: int = Field(default=PARTITIONS_LOCAL, ge=1, le=PARTITIONS_MAX)
+    always_replay: bool = False
+    failpoint: str = ""
+    log: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["text", "json"] = "text"
+
+    @field_validator("namespace")
+    @classmethod
+    def _namespace(cls, value: str) -> str:
+        return _fitting(lambda: Topics(value).namespace)
+
+    @field_validator("tenant")
+    @classmethod
+    def _tenant(cls, value: str) -> str:
+        return _fitting(lambda: check_id("tenant", value))
+
+    @field_validator("failpoint")
+    @classmethod
+    def _failpoint(cls, value: str) -> str:
+        Failpoints.from_text(value)
+        return value
+
+    @field_validator("digest_key", mode="before")
+    @classmethod
+    def _digest_key(cls, value: object) -> object:
+        if isinstance(value, str):
+            value = bytes.fromhex(value) if _HEX.fullmatch(value) else value.encode()
+        if isinstance(value, bytes) and len(value) < DIGEST_KEY_BYTES_MIN:
+            raise ValueError(
+                f"it has {len(value)} bytes: give {DIGEST_KEY_BYTES_MIN} or more, as text or as hex digits"
+            )
+        return value
+
+    @property
+    def topics(self) -> Topics:
+        """The names of this namespace's topics."""
+        return Topics(self.namespace)
+
+    @property
+    def kafka_servers(self) -> str:
+        """The broker's address; says what to do where there is none."""
+        return self.kafka or self._missing("kafka")
+
+    @property
+    def postgres_url(self) -> str:
+        """The database's address; says what to do where there is none."""
+        return self.postgres or self._missing("postgres")
+
+    @property
+    def default_digest_key(self) -> bool:
+        """Whether digests are keyed with what everybody knows."""
+        return self.digest_key == LOCAL_DIGEST_KEY
+
+    def to_environ(self) -> dict[str, str]:
+        """The variables that give a child process exactly these settings, but for the crash point."""
+        given: dict[str, object] = {
+            "KAFKA": self.kafka,
+            "POSTGRES": self.postgres,
+            "REDIS": self.redis,
+            "CLUSTER_ID": self.cluster_id,
+            "NAMESPACE": self.namespace,
+            "TENANT": self.tenant,
+            "ACTOR": self.actor,
+            "HOME": self.home.absolute(),
+            "DIGEST_KEY": self.digest_key.hex(),
+            "PARTITIONS": self.partitions,
+            "ALWAYS_REPLAY": int(self.always_replay),
+            "LOG": self.log,
+            "LOG_FORMAT": self.log_format,
+        }
+        return {PREFIX + name: str(value) for name, value in given.items() if value is not None}
+
+    def _missing(self, service: str) -> NoReturn:
+        raise Stopped(
+            Exit.UNAVAILABLE,
+            f"no stack is running in {self.home}: run 'wakeful up', or set {PREFIX}{service.upper()}",
+        )
+
+
+def load_settings(environ: Mapping[str, str]) -> Settings:
+    """Settings from these variables; what a running stack knows fills in the URLs that are not given.
+
+    Raises `Stopped` naming the variable, its value and what it should be. An empty variable counts as not set.
+    """
+    given: dict[str, Any] = {
+        name: environ[variable]
+        for name in Settings.model_fields
+        if environ.get(variable := PREFIX + name.upper())
+    }
+    given.setdefault("actor", _user())
+    settings = _checked(given)
+    if settings.kafka and settings.postgres and settings.redis:
+        return settings
+    return _with_stack(settings, given, environ)
+
+
+def _checked(given: dict[str, Any]) -> Settings:
+    try:
+        return Settings(**given)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=False)[0]
+        name = str(found["loc"][0])
+        value = "(not shown)" if name == "digest_key" else str(given[name])[:100]
+        told = _EXPECTED.get(name)
+        why = f"expected {told}" if told else found["msg"].removeprefix("Value error, ")
+        raise Stopped(Exit.USAGE, f"{PREFIX}{name.upper()}={value}: {why}") from None
+
+
+def _fitting(check: Callable[[], str]) -> str:
+    try:
+        return check()
+    except InvalidKey as error:
+        raise ValueError(error.message) from error
+
+
+def _with_stack(settings: Settings, given: dict[str, Any], environ: Mapping[str, str]) -> Settings:
+    from .stack import Stack, StackError
+
+    try:
+        found = Stack(settings.home, environ=environ).endpoints()
+    except StackError as error:
+        raise Stopped(Exit.UNAVAILABLE, str(error)) from error
+    if found is None:
+        return settings
+    filled = {
+        "kafka": found.kafka,
+        "postgres": found.postgres,
+        "redis": found.redis,
+        **({"cluster_id": found.cluster_id} if settings.kafka in (None, found.kafka) else {}),
+    }
+    return _checked({**filled, **given})
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a container's user without a name
+        return "operator"

@@ -1,0 +1,330 @@
+"""Starts processors, workers and the projector as child processes, and starts them again when they end.
+
+Crash-only: a child that is lost in a client call ends itself, and this is the other half of that bargain. Children
+write to `<home>/logs/<name>.log` themselves, so that the last words of a killed one are there. `<home>/run.json`
+says who runs, for `wakeful status`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from types import TracebackType
+from typing import IO, Self
+
+import structlog
+
+from . import lifeline
+from .exits import Exit, Stopped
+from .follow import Follower
+from .run_file import RunFile, Running, RunningChild
+from .settings import PREFIX, Settings
+from .stack.processes import LOG_KEEP_BYTES, identity
+
+BACKOFF_FIRST_S = 0.1
+BACKOFF_MAX_S = 5.0
+BACKOFF_FACTOR = 2.0
+
+STEADY_S = 30.0
+"""A child that ran for so long is well: its next restart is a fast one again."""
+
+LOOK_S = 0.02
+
+DRAIN_S = 20.0
+"""How long children may take to end on SIGTERM; a worker drains for half of that."""
+
+logger = structlog.get_logger("wakeful.supervisor")
+
+
+@dataclass(slots=True)
+class _Child:
+    name: str
+    arguments: list[str]
+    failpoint: str = ""
+    process: subprocess.Popen[bytes] | None = None
+    started: str = ""
+    since_s: float = 0.0
+    restarts: int = 0
+    backoff_s: float = BACKOFF_FIRST_S
+    due_s: float | None = None
+    ends: list[int] = field(default_factory=list)
+
+
+class Supervisor:
+    """Runs an app. Usable from Python: `with Supervisor(settings, "desk.py") as running: …`.
+
+    `failpoints` gives children by name (`processor-0`, `worker-default-0`, `projector`) a crash point for their
+    first start only. `echo(name, line)` is told what the children log. Topics must exist (`processes.apply_topics`).
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        app_target: str,
+        *,
+        queues: Sequence[str],
+        processors: int = 1,
+        workers: int = 1,
+        projector: bool = True,
+        failpoints: Mapping[str, str] | None = None,
+        echo: Callable[[str, str], None] | None = None,
+        environ: Mapping[str, str] | None = None,
+        concurrency: int | None = None,
+    ) -> None:
+        for what, count in (("processors", processors), ("workers", workers)):
+            if count < 0:
+                raise Stopped(Exit.USAGE, f"--{what} is {count}: give 0 or more")
+        self._settings = settings
+        self._app = app_target
+        self._environ = dict(os.environ if environ is None else environ)
+        self._home = settings.home.absolute()
+        self._file = RunFile(self._home)
+        self._children: dict[str, _Child] = {}
+        points = dict(failpoints or {})
+        for ordinal in range(processors):
+            self._add(
+                f"processor-{ordinal}", ["processor", app_target, "--ordinal", str(ordinal)], points
+            )
+        limits = [] if concurrency is None else ["--concurrency", str(concurrency)]
+        for queue in queues:
+            for number in range(workers):
+                name = f"worker-{queue}-{number}"
+                self._add(
+                    name,
+                    ["worker", app_target, "--queue", queue, "--name", name, *limits],
+                    points,
+                )
+        if projector:
+            self._add("projector", ["projector"], points)
+        if points:
+            raise ValueError(f"no child of these names: {', '.join(sorted(points))}")
+        if not self._children:
+            raise Stopped(Exit.USAGE, "nothing to run: ask for at least one process")
+        self._follower = Follower(echo) if echo else None
+        self._guard = threading.Lock()
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._lock: IO[str] | None = None
+        self._pipe: tuple[int, int] | None = None
+
+    def start(self) -> None:
+        """Starts all children and watches over them; `Stopped` when another supervisor has this home."""
+        self._lock = self._take_home()
+        self._pipe = os.pipe()
+        (self._home / "logs").mkdir(exist_ok=True)
+        for child in self._children.values():
+            self._spawn(child)
+        self._save()
+        self._thread = threading.Thread(target=self._watch, name="supervisor", daemon=True)
+        self._thread.start()
+
+    def stop(self, drain_s: float = DRAIN_S) -> None:
+        """Sends SIGTERM to all, waits, kills what is left after `drain_s`. A repeat does nothing."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        running = [c.process for c in self._children.values() if c.process is not None]
+        for process in running:
+            _signal(process, signal.SIGTERM)
+            _signal(process, signal.SIGCONT)  # a frozen one could not hear us
+        limit = monotonic() + drain_s
+        for process in running:
+            try:
+                process.wait(max(0.0, limit - monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        if self._follower:
+            self._follower.look()
+        self._let_go()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Waits until `request_stop`; tells whether it came."""
+        return self._stopping.wait(timeout_s)
+
+    def request_stop(self) -> None:
+        """Lets `wait` return; for signal handlers."""
+        self._stopping.set()
+
+    def kill(self, name: str, number: int = signal.SIGKILL) -> int:
+        """Signals one child and returns its pid; a killed one is restarted as after any other death."""
+        with self._guard:
+            process = self._child(name).process
+            if process is None or process.poll() is not None:
+                raise Stopped(Exit.NOT_FOUND, f"{name} does not run at the moment")
+            process.send_signal(number)
+            return process.pid
+
+    def pids(self) -> dict[str, int]:
+        """The pid of each child that runs."""
+        with self._guard:
+            return {
+                child.name: child.process.pid
+                for child in self._children.values()
+                if child.process is not None and child.process.poll() is None
+            }
+
+    @property
+    def restarts(self) -> dict[str, int]:
+        """How often each child was started again."""
+        return {child.name: child.restarts for child in self._children.values()}
+
+    @property
+    def exit_codes(self) -> dict[str, list[int]]:
+        """How each child ended, time after time; negative is the number of a signal."""
+        return {child.name: list(child.ends) for child in self._children.values()}
+
+    @property
+    def names(self) -> list[str]:
+        """The children's names."""
+        return list(self._children)
+
+    def log_path(self, name: str) -> Path:
+        """Where a child's output goes."""
+        return self._home / "logs" / f"{name}.log"
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _add(self, name: str, arguments: list[str], points: dict[str, str]) -> None:
+        self._children[name] = _Child(name, arguments, points.pop(name, self._settings.failpoint))
+
+    def _child(self, name: str) -> _Child:
+        child = self._children.get(name)
+        if child is None:
+            raise Stopped(Exit.NOT_FOUND, f"no child {name!r}: there are {', '.join(self.names)}")
+        return child
+
+    def _watch(self) -> None:
+        while not self._stopping.wait(LOOK_S):
+            changed = False
+            for child in self._children.values():
+                with self._guard:
+                    changed = self._look(child) or changed
+            if changed:
+                self._save()
+            if self._follower:
+                self._follower.look()
+
+    def _look(self, child: _Child) -> bool:
+        now_s = monotonic()
+        if child.due_s is not None:
+            if now_s < child.due_s:
+                return False
+            child.due_s = None
+            child.restarts += 1
+            self._spawn(child)
+            return True
+        code = child.process.poll() if child.process is not None else None
+        if code is None:
+            return False
+        if now_s - child.since_s > STEADY_S:
+            child.backoff_s = BACKOFF_FIRST_S
+        child.ends.append(code)
+        child.due_s = now_s + child.backoff_s
+        logger.warning(
+            "a process ended and is started again",
+            name=child.name,
+            code=code,
+            wait_s=round(child.backoff_s, 2),
+            log=str(self.log_path(child.name)),
+        )
+        child.backoff_s = min(child.backoff_s * BACKOFF_FACTOR, BACKOFF_MAX_S)
+        return True
+
+    def _spawn(self, child: _Child) -> None:
+        if self._pipe is None:
+            raise RuntimeError("the supervisor is not started")
+        path = self.log_path(child.name)
+        if path.exists() and path.stat().st_size > LOG_KEEP_BYTES:
+            path.replace(path.with_suffix(".log.1"))
+        environ = {
+            **self._environ,
+            **self._settings.to_environ(),
+            PREFIX + "FAILPOINT": child.failpoint,
+            lifeline.VARIABLE: str(self._pipe[0]),
+        }
+        with path.open("ab") as output:
+            if self._follower:
+                self._follower.add(child.name, path)
+            child.process = subprocess.Popen(
+                [sys.executable, "-m", "wakeful", *child.arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=environ,
+                pass_fds=(self._pipe[0],),
+                process_group=0,  # Ctrl-C is for the supervisor, which ends them in order
+            )
+        child.started = identity(child.process.pid) or ""
+        child.since_s = monotonic()
+        child.failpoint = ""
+
+    def _take_home(self) -> IO[str]:
+        self._home.mkdir(parents=True, exist_ok=True)
+        lock = (self._home / "run.lock").open("a")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.close()
+            other = self._file.load()
+            who = f" (pid {other.pid}, {other.app})" if other else ""
+            raise Stopped(
+                Exit.BUSY,
+                f"'wakeful run' runs in {self._home} already{who}: end that one, or set WAKEFUL_HOME to another folder",
+            ) from None
+        return lock
+
+    def _save(self) -> None:
+        own = os.getpid()
+        self._file.save(
+            Running(
+                pid=own,
+                started=identity(own) or "",
+                app=self._app,
+                namespace=self._settings.namespace,
+                children=[
+                    RunningChild(
+                        name=child.name,
+                        pid=child.process.pid if child.process and child.due_s is None else 0,
+                        started=child.started,
+                        restarts=child.restarts,
+                        log=str(self.log_path(child.name)),
+                    )
+                    for child in self._children.values()
+                ],
+            )
+        )
+
+    def _let_go(self) -> None:
+        if self._pipe is not None:
+            for descriptor in self._pipe:
+                os.close(descriptor)
+            self._pipe = None
+        if self._lock is not None:
+            self._file.remove()
+            self._lock.close()
+            self._lock = None
+
+
+def _signal(process: subprocess.Popen[bytes], number: int) -> None:
+    if process.poll() is None:
+        process.send_signal(number)
