@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from ...events import records as r
 from ...events.log.protocol import Record
 from .evidence import Asked, Violation
-from .history import Fact, History, Request, of, place_of
-
-At = tuple[str, int, int]
+from .history import At, Fact, History, Request, cause_of, of, place_of
 
 NO_OP_KINDS = frozenset({"FireTimer"})
 """Commands that are nudges: what is due becomes fact before they are looked at, so they may leave nothing."""
@@ -23,7 +21,7 @@ def one_disposition(history: History) -> Iterator[Violation]:
     committed = history.evidence.committed
     if committed is None:
         return
-    causes = {_cause(fact) for fact in history.facts}
+    causes = {cause_of(fact) for fact in history.facts}
     dead = {(letter.topic, letter.partition, letter.offset) for _, letter in history.dead_letters}
     refused = {
         (outcome.tenant, outcome.session_id, outcome.command_id)
@@ -89,7 +87,7 @@ def no_skew(history: History) -> Iterator[Violation]:
                 4,
                 f"its command at {cause.partition}/{cause.offset} is above the committed offset {limit}",
             )
-        elif there and _cause(fact) not in there:
+        elif there and cause_of(fact) not in there:
             yield of(
                 fact, 4, f"there is no command at {cause.topic} {cause.partition}/{cause.offset}"
             )
@@ -117,7 +115,7 @@ def idempotent(history: History) -> Iterator[Violation]:
             if before.command_hash != cause.command_hash:
                 told = f"command id {cause.command_id!r} is accepted with two contents (first: seq {_seq(known)})"
                 yield of(fact, 6, told)
-            elif _cause(known) != _cause(fact):
+            elif cause_of(known) != cause_of(fact):
                 told = f"command {cause.command_id!r} is accepted at offsets {before.offset} and {cause.offset}"
                 yield of(fact, 5, told)
 
@@ -127,9 +125,9 @@ def decided_once(history: History) -> Iterator[Violation]:
     for facts in history.sessions.values():
         last: At | None = None
         closed: set[At] = set()
-        comes_back = {_cause(fact) for fact in facts if isinstance(fact.event.body, KEPT)}
+        comes_back = {cause_of(fact) for fact in facts if isinstance(fact.event.body, KEPT)}
         for fact in facts:
-            cause = _cause(fact)
+            cause = cause_of(fact)
             if cause == last:
                 continue
             if cause in closed and cause not in comes_back:
@@ -152,11 +150,6 @@ def nothing_waits(history: History) -> Iterator[Violation]:
         if record.offset >= limit:
             told = f"all is quiet, but commands from {limit} on in partition {record.partition} are not read"
             yield Violation(38, _key(record), record.offset, told)
-
-
-def _cause(fact: Fact) -> At:
-    cause = fact.event.envelope.cause
-    return cause.topic, cause.partition, cause.offset
 
 
 def _seq(fact: Fact) -> int:

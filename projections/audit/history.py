@@ -16,6 +16,7 @@ from ...events.log.protocol import Headers, Place, Record
 from .evidence import Asked, Evidence, ReadCommand, Violation
 
 Session = tuple[str, str]
+At = tuple[str, int, int]
 
 
 class Fact(NamedTuple):
@@ -83,6 +84,12 @@ def name_of(session: Session) -> str:
 def place_of(record: Record) -> Place:
     """Where a record lies."""
     return Place(record.topic, record.partition)
+
+
+def cause_of(fact: Fact) -> At:
+    """Where the command lies that led to an event."""
+    cause = fact.event.envelope.cause
+    return cause.topic, cause.partition, cause.offset
 
 
 def of(fact: Fact, invariant: int, sentence: str) -> Violation:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ...events import records as r
 from .evidence import Violation
-from .history import Fact, History, of
+from .history import At, Fact, History, cause_of, of
 
 
 def timers(history: History) -> Iterator[Violation]:
@@ -61,9 +61,12 @@ def approvals(history: History) -> Iterator[Violation]:
     """23, 24 and 26: decided once, bound to its digest, and run only as approved, once, in time."""
     for facts in history.sessions.values():
         proposals: dict[str, _Proposal] = {}
+        kept_ms: dict[At, int] = {}
         for fact in facts:
-            body = fact.event.body
+            body, envelope = fact.event.body, fact.event.envelope
             match body:
+                case r.CommandParked():
+                    kept_ms.setdefault(cause_of(fact), envelope.at_ms)
                 case r.ApprovalRequested():
                     if body.proposal_id in proposals:
                         yield of(fact, 23, f"proposal {body.proposal_id} is requested twice")
@@ -74,7 +77,9 @@ def approvals(history: History) -> Iterator[Violation]:
                     | r.ApprovalExpired()
                     | r.ApprovalWithdrawn()
                 ):
-                    yield from _decision(fact, body, proposals.get(body.proposal_id))
+                    # A decision that was kept while the session was held counts from when it came.
+                    came_ms = kept_ms.get(cause_of(fact), envelope.at_ms)
+                    yield from _decision(fact, body, proposals.get(body.proposal_id), came_ms)
                 case r.ActivityRequested():
                     yield from _start(fact, body, proposals)
                 case _:
@@ -85,6 +90,7 @@ def _decision(
     fact: Fact,
     body: r.ApprovalGranted | r.ApprovalRejected | r.ApprovalExpired | r.ApprovalWithdrawn,
     proposal: _Proposal | None,
+    came_ms: int,
 ) -> Iterator[Violation]:
     word = type(body).__name__
     if proposal is None:
@@ -98,7 +104,7 @@ def _decision(
     if isinstance(body, r.ApprovalGranted | r.ApprovalRejected):
         if body.digest != proposal.asked.digest:
             yield of(fact, 24, f"{word} names another digest than proposal {body.proposal_id}")
-        late_ms = fact.event.envelope.at_ms - proposal.asked.expires_at_ms
+        late_ms = came_ms - proposal.asked.expires_at_ms
         if late_ms >= 0:
             yield of(
                 fact, 26, f"proposal {body.proposal_id} was decided {late_ms} ms after it expired"

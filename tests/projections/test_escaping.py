@@ -24,7 +24,9 @@ def unescape(value: str) -> str:
     return "".join(out)
 
 
-@pytest.mark.parametrize("value", ["", "plain", "\N{SNOWMAN}", "\U0001f600", "back\\slash", "\\u0000"])
+@pytest.mark.parametrize(
+    "value", ["", "plain", "\N{SNOWMAN}", "\U0001f600", "back\\slash", "\\u0000"]
+)
 def test_text_that_postgres_can_hold_passes_unmarked(value):
     assert escaping.text(value) == escaping.Held(value, escaped=False)
     assert escaping.is_plain(value)
@@ -43,7 +45,14 @@ def test_escaped_text_is_marked_and_reads_back_exactly(value):
 
 @pytest.mark.parametrize(
     "stored",
-    [b'{"a": 1.10, "b": [true, null, "x\\u00e9"]}', b'"\\ud83d\\ude00"', b"12.50", b"-0", b"1E5", b'"NaN"'],
+    [
+        b'{"a": 1.10, "b": [true, null, "x\\u00e9"]}',
+        b'"\\ud83d\\ude00"',
+        b"12.50",
+        b"-0",
+        b"1E5",
+        b'"NaN"',
+    ],
 )
 def test_json_that_postgres_can_hold_keeps_its_value_unmarked(stored):
     held = escaping.raw_json(stored)
@@ -79,7 +88,14 @@ def test_json_that_postgres_cannot_hold_is_escaped_and_marked(stored, expected):
 def test_a_payload_that_is_elsewhere_or_encrypted_says_where_it_is():
     away = Payload("json", None, "s3://bucket/x", b"\1", 9, None)
     assert json.loads(escaping.payload(away).value) == {
-        "ref": "s3://bucket/x", "encoding": "json", "size": 9, "digest": "01",
+        "ref": "s3://bucket/x",
+        "encoding": "json",
+        "size": 9,
+        "digest": "01",
     }
     other = Payload("protobuf", b"\0\1", None, b"\2", 2, None)
-    assert json.loads(escaping.payload(other).value) == {"encoding": "protobuf", "size": 2, "digest": "02"}
+    assert json.loads(escaping.payload(other).value) == {
+        "encoding": "protobuf",
+        "size": 2,
+        "digest": "02",
+    }

@@ -99,9 +99,18 @@ def test_live_rows_equal_a_rebuild_row_for_row(installed, views, new_scribe, lis
     scribe.tell_many(20, random.Random(1))
     hostile = ("t0", "hostile")
     scribe.add(hostile, r.SessionOpened("a\0b"))
-    for data in (b'"\\u0000\\ud800"', b"[NaN, 1e400000]", b"[" * 100_000, b"\xff\0", b"1" * 5_000, b"-1.50E-3"):
+    for data in (
+        b'"\\u0000\\ud800"',
+        b"[NaN, 1e400000]",
+        b"[" * 100_000,
+        b"\xff\0",
+        b"1" * 5_000,
+        b"-1.50E-3",
+    ):
         scribe.add(hostile, r.ReplySent(1, 1, scribe.raw_payload(data)))
-        projector = Projector(list_reader(scribe), views, scribe.places, decode, records_max=50, rows_max=10)
+        projector = Projector(
+            list_reader(scribe), views, scribe.places, decode, records_max=50, rows_max=10
+        )
         walk(projector.steps(), lambda: projector.caught_up)
         assert projector.faults == 0
         assert_rebuilt(installed, scribe)
@@ -168,13 +177,17 @@ def test_rows_that_postgres_refuses_are_told_apart_from_a_lost_connection(views,
         assert views.recall() == {PLACE: 0}
 
 
-def test_a_backend_that_dies_before_or_under_the_commit_is_a_lost_view_and_comes_back(installed, views, scribe):
+def test_a_backend_that_dies_before_or_under_the_commit_is_a_lost_view_and_comes_back(
+    installed, views, scribe
+):
     row = session_row(scribe)
     views.claim([PLACE])
     for when in ("before", "under"):
         views.apply(Batch({PLACE: (0, 2)}, {SESSIONS: [row]}))
         with psycopg.connect(installed[0], autocommit=True) as other:
-            other.execute("SELECT pg_terminate_backend(%s, 10000)", (views._connection.info.backend_pid,))
+            other.execute(
+                "SELECT pg_terminate_backend(%s, 10000)", (views._connection.info.backend_pid,)
+            )
         with pytest.raises(ViewsLost):
             if when == "before":
                 views.apply(Batch({PLACE: (0, 2)}))
@@ -194,7 +207,9 @@ def test_kill_9_in_mid_batch_loses_and_repeats_nothing(
     conftest = str(Path(__file__).with_name("conftest.py"))
     for passes in (1, 3):
         arguments = [conftest, *installed, "11", point, str(passes)]
-        victim = subprocess.run([sys.executable, str(script), *arguments], check=False, timeout=60, env=os.environ)
+        victim = subprocess.run(
+            [sys.executable, str(script), *arguments], check=False, timeout=60, env=os.environ
+        )
         assert victim.returncode == -signal.SIGKILL
     scribe = new_scribe()
     scribe.tell_many(8, random.Random(11))
@@ -222,7 +237,9 @@ def test_namespaces_in_one_database_do_not_see_each_other(installed, views, scri
     assert list(stored(installed)[SESSIONS]) == [S]
 
 
-@pytest.mark.parametrize("namespace", ["public", "pg_x", "information_schema", "a_v1", "A", "a b", 'a"; DROP', "x" * 59])
+@pytest.mark.parametrize(
+    "namespace", ["public", "pg_x", "information_schema", "a_v1", "A", "a b", 'a"; DROP', "x" * 59]
+)
 def test_a_namespace_that_cannot_name_a_schema_is_refused(namespace):
     with pytest.raises(InvalidKey, match="cannot name a schema"):
         Schemas(namespace)
@@ -255,7 +272,9 @@ def test_the_tenant_is_in_every_unique_index_over_peoples_rows(installed):
     assert all("(tenant, " in text for text in mine)
 
 
-def test_questions_are_answered_by_tenant_status_and_session(installed, views, scribe, list_reader, walk):
+def test_questions_are_answered_by_tenant_status_and_session(
+    installed, views, scribe, list_reader, walk
+):
     other = ("other", "s1")
     for session in (S, other):
         scribe.add(session, r.SessionOpened("desk"))
@@ -264,7 +283,15 @@ def test_questions_are_answered_by_tenant_status_and_session(installed, views, s
         scribe.add(
             session,
             r.ApprovalRequested(
-                "1.1-a", 1, 1, "refund", "write", scribe.payload({"cents": 5}), b"\1" * 32, "boss", 1 << 62
+                "1.1-a",
+                1,
+                1,
+                "refund",
+                "write",
+                scribe.payload({"cents": 5}),
+                b"\1" * 32,
+                "boss",
+                1 << 62,
             ),
         )
     scribe.add(S, r.ApprovalGranted("1.1-a", b"\1" * 32, "ok"), actor="eve")
@@ -280,7 +307,11 @@ def test_questions_are_answered_by_tenant_status_and_session(installed, views, s
         assert [row["tenant"] for row in queries.approvals()] == ["other"]
         assert [row["decided_by"] for row in queries.approvals(status="granted")] == ["eve"]
         (step,) = queries.ledger(session_id="s1")
-        assert (step["approved_by"], step["asked_by"], step["status"]) == ("eve", "ann", "requested")
+        assert (step["approved_by"], step["asked_by"], step["status"]) == (
+            "eve",
+            "ann",
+            "requested",
+        )
         with pytest.raises(ValueError, match="limit 0"):
             queries.sessions(limit=0)
         with pytest.raises(Transient, match="is the projector running"):

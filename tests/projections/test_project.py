@@ -27,7 +27,15 @@ def proposed(scribe, proposal="1.1-ab"):
     scribe.add(
         S,
         r.ApprovalRequested(
-            proposal, 1, 1, "refund", "write", scribe.payload({"cents": 5}), b"\1" * 32, "supervisor", 99
+            proposal,
+            1,
+            1,
+            "refund",
+            "write",
+            scribe.payload({"cents": 5}),
+            b"\1" * 32,
+            "supervisor",
+            99,
         ),
     )
 
@@ -47,8 +55,15 @@ def test_every_kind_of_event_is_projected_onto_its_session(new_scribe):
             assert (change.table, change.values["seq"]) == (SESSIONS, event.envelope.seq)
     rest = set(get_args(r.EventBody)) - seen
     assert {kind.__name__ for kind in rest} == {
-        "SessionCompleted", "SessionFailed", "NondeterminismFound", "CommandParked", "ActivityCancelled",
-        "ApprovalWithdrawn", "TimerSet", "TimerFired", "TimerCancelled",
+        "SessionCompleted",
+        "SessionFailed",
+        "NondeterminismFound",
+        "CommandParked",
+        "ActivityCancelled",
+        "ApprovalWithdrawn",
+        "TimerSet",
+        "TimerFired",
+        "TimerCancelled",
     }  # each of these has a test below
 
 
@@ -80,12 +95,22 @@ def test_a_waiting_session_shows_what_it_waits_for_and_a_running_one_nothing(scr
     assert row["status"] == "Waiting"
     assert json.loads(row["waiting_for"])[0]["id"] == "1.1-ab"
     assert json.loads(row["next_valid"])[0]["reason"] == "it waits"
-    scribe.add(S, r.ApprovalGranted("1.1-ab", b"\1" * 32, "fine"), actor="boss", on_behalf_of="bank")
+    scribe.add(
+        S, r.ApprovalGranted("1.1-ab", b"\1" * 32, "fine"), actor="boss", on_behalf_of="bank"
+    )
     rows = rows_of(scribe)
     assert (rows[SESSIONS][S]["status"], rows[SESSIONS][S]["waiting_for"]) == ("Running", "[]")
     approval = rows[APPROVALS][(*S, "1.1-ab")]
-    assert (approval["status"], approval["decided_by"], approval["decided_on_behalf_of"], approval["comment"]) == (
-        "granted", "boss", "bank", "fine",
+    assert (
+        approval["status"],
+        approval["decided_by"],
+        approval["decided_on_behalf_of"],
+        approval["comment"],
+    ) == (
+        "granted",
+        "boss",
+        "bank",
+        "fine",
     )
 
 
@@ -113,7 +138,12 @@ def test_a_ledger_row_tells_intent_outcome_and_late_results(scribe):
     for _ in range(2):
         scribe.add(S, r.LateResultRecorded("1.1", 1, "completed", scribe.payload(1), None, "w2"))
     row = rows_of(scribe)[LEDGER][(*S, "1.1")]
-    assert (row["status"], row["attempts"], row["late_results"], row["worker"]) == ("failed", 1, 2, "w1")
+    assert (row["status"], row["attempts"], row["late_results"], row["worker"]) == (
+        "failed",
+        1,
+        2,
+        "w1",
+    )
     assert (row["asked_by"], row["idempotency_key"]) == ("ann", "acme/s1/1/1")
     assert json.loads(row["failure"])["type"] == "IOError"
 
@@ -164,8 +194,12 @@ def completed(scribe):
     from dataclasses import fields
 
     values = {
-        "turn": 1, "steps": 1, "outcome": scribe.payload({"done": True}), "state": scribe.payload(1),
-        "verified_by": None, "messages_unread": 0,
+        "turn": 1,
+        "steps": 1,
+        "outcome": scribe.payload({"done": True}),
+        "state": scribe.payload(1),
+        "verified_by": None,
+        "messages_unread": 0,
     }
     return r.SessionCompleted(**{f.name: values[f.name] for f in fields(r.SessionCompleted)})
 
@@ -205,7 +239,9 @@ def test_a_key_that_postgres_cannot_hold_is_refused_and_not_changed_into_another
 def test_rows_and_schema_have_the_same_columns_in_the_same_order():
     text = SCHEMA.read_text()
     for name, table in TABLES.items():
-        body = text.split(f"CREATE TABLE IF NOT EXISTS {{tables}}.{name} (")[1].split("PRIMARY KEY")[0]
+        body = text.split(f"CREATE TABLE IF NOT EXISTS {{tables}}.{name} (")[1].split(
+            "PRIMARY KEY"
+        )[0]
         declared = [line.replace(",", "").split()[:2] for line in body.splitlines() if line.strip()]
         assert [(c, kind) for c, kind in declared] == list(table.all_columns.items())
 
@@ -216,6 +252,8 @@ def test_differences_compare_json_by_value_and_name_the_column(scribe):
     live[SESSIONS][S]["versions"] = '{ "model" : "m-2" }'
     assert list(differences(live, rebuilt)) == []
     live[SESSIONS][S]["turn"] = 7
-    assert [told for *_, told in differences(live, rebuilt)] == ["sessions.turn is 7, a rebuild gives 1"]
+    assert [told for *_, told in differences(live, rebuilt)] == [
+        "sessions.turn is 7, a rebuild gives 1"
+    ]
     del live[SESSIONS][S]
     assert "only in a rebuild" in next(differences(live, rebuilt))[2]

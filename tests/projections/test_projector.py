@@ -23,7 +23,14 @@ def decode(record):
 
 @pytest.fixture
 def make(list_reader):
-    def build(scribe, database, *, trouble=lambda call: None, deliver=lambda records, polls: records, **options):
+    def build(
+        scribe,
+        database,
+        *,
+        trouble=lambda call: None,
+        deliver=lambda records, polls: records,
+        **options,
+    ):
         reader = list_reader(scribe, deliver)
         return Projector(reader, MemoryViews(database, trouble), scribe.places, decode, **options)
 
@@ -86,7 +93,9 @@ def test_duplicated_and_reordered_batches_give_the_rows_of_a_rebuild(new_scribe,
 
     for _ in range(4):
         records_max, rows_max = rng.randint(1, 20), rng.choice((0, 50))
-        projector = make(scribe, database, deliver=deliver, records_max=records_max, rows_max=rows_max)
+        projector = make(
+            scribe, database, deliver=deliver, records_max=records_max, rows_max=rows_max
+        )
         steps_max = rng.randint(5, 60)
         for count, _name in enumerate(projector.steps()):
             if count >= steps_max and not held:
@@ -97,9 +106,13 @@ def test_duplicated_and_reordered_batches_give_the_rows_of_a_rebuild(new_scribe,
     assert_rebuilt(database, scribe)
 
 
-@pytest.mark.parametrize("call", ["claim", "recall", "rows", "apply", "send_commit", "await_commit"])
+@pytest.mark.parametrize(
+    "call", ["claim", "recall", "rows", "apply", "send_commit", "await_commit"]
+)
 @pytest.mark.parametrize("trouble", [Trouble.LOST, Trouble.ANSWER_LOST])
-def test_a_lost_connection_or_answer_is_read_back_and_never_guessed(new_scribe, make, walk, call, trouble):
+def test_a_lost_connection_or_answer_is_read_back_and_never_guessed(
+    new_scribe, make, walk, call, trouble
+):
     scribe = new_scribe()
     scribe.tell_many(6, random.Random(4))
     database, rng = MemoryDatabase(), random.Random(5)
@@ -131,7 +144,9 @@ def test_a_projector_that_was_taken_over_ends_and_changes_nothing(new_scribe, ma
     assert_rebuilt(database, scribe)
 
 
-def test_a_zombie_whose_commit_was_under_way_at_the_take_over_is_turned_away(new_scribe, make, walk):
+def test_a_zombie_whose_commit_was_under_way_at_the_take_over_is_turned_away(
+    new_scribe, make, walk
+):
     scribe = new_scribe()
     scribe.tell_many(6, random.Random(6))
     database = MemoryDatabase()

@@ -1,0 +1,423 @@
+"""Each check finds what was planted for it and names it; a clean history gives nothing."""
+
+from dataclasses import replace
+from hashlib import sha256
+
+import pytest
+
+from wakeful.commands import models as m
+from wakeful.commands.wire import decode_command
+from wakeful.events import records as r
+from wakeful.events.codec import STATES, encode_snapshot
+from wakeful.events.headers import record_headers
+from wakeful.events.state import SessionState
+from wakeful.projections.audit import CHECKS, asked_by, audit
+from wakeful.projections.rows import LEDGER, SESSIONS
+
+S = ("acme", "s1")
+DIGEST = b"\1" * 32
+
+
+def on(kind, change):
+    """A tamper that changes facts of one kind; `change` gives what is written instead."""
+
+    def tamper(body):
+        return change(body) if isinstance(body, kind) else [body]
+
+    return tamper
+
+
+def without(records, index):
+    return [*records[:index], *records[index + 1 :]]
+
+
+def test_a_clean_history_breaks_no_promise(begin):
+    assert audit(begin().story().evidence(), asked_by(decode_command)) == []
+
+
+def test_a_violation_names_invariant_session_and_offset(begin):
+    chronicle = begin().story()
+    (first, *_) = audit(chronicle.evidence(events=without(chronicle.scribe.records, 1)))
+    assert (first.invariant, first.session) == (1, "acme/s1")
+    assert (
+        str(first) == f"I1 acme/s1 at offset {first.offset}: expected seq 2 after offset 0, found 3"
+    )
+
+
+def test_every_check_has_a_test_that_plants_its_fault():
+    planted = {1, 2, 3, 4, 5, 6, 8, 10, 12, 13, 14, 15, 16, 21, 23, 24, 26, 32, 33, 34, 38}
+    assert {number for numbers, _ in CHECKS for number in numbers} == planted
+
+
+# 1, 2, 12, 32: where records lie
+
+
+def test_1_a_lost_event_is_found(begin, found):
+    chronicle = begin().story()
+    assert 1 in found(chronicle.evidence(events=without(chronicle.scribe.records, 4)))
+
+
+def test_1_an_event_that_is_there_twice_is_found(begin, found):
+    chronicle = begin().story()
+    records = chronicle.scribe.records
+    assert 1 in found(chronicle.evidence(events=[*records, replace(records[-1], offset=99)]))
+
+
+def test_1_an_event_that_does_not_decode_is_found(begin, found):
+    chronicle = begin().story()
+    first, *rest = chronicle.scribe.records
+    assert 1 in found(chronicle.evidence(events=[replace(first, value=b"\0"), *rest]))
+
+
+def test_2_a_record_in_another_partition_is_found(begin, found):
+    chronicle = begin().story()
+    first, *rest = chronicle.outcomes
+    moved = replace(first, partition=1 - first.partition)
+    assert found(chronicle.evidence(outcomes=[moved, *rest])) == {2}
+
+
+def test_2_a_key_that_is_not_the_envelopes_is_found(begin, found):
+    chronicle = begin().story()
+    records = chronicle.scribe.records
+    assert 2 in found(
+        chronicle.evidence(events=[*records[:-1], replace(records[-1], key=b"acme/s2")])
+    )
+
+
+def test_12_a_torn_transaction_is_found(begin, found):
+    chronicle = begin().story()
+    assert 12 in found(chronicle.evidence(activities=chronicle.tasks[1:]))
+
+
+def test_32_an_event_that_names_another_past_is_found(begin, found):
+    chronicle = begin()
+    chronicle.story()
+    clean = chronicle.scribe.records
+    forged = begin(on(r.ReplySent, lambda body: [replace(body, step=4)])).story().scribe.records
+    at = next(i for i, (a, b) in enumerate(zip(clean, forged, strict=True)) if a.value != b.value)
+    numbers = found(chronicle.evidence(events=[*clean[:at], forged[at], *clean[at + 1 :]]))
+    assert 32 in numbers
+
+
+# 3, 4, 5, 6, 38: what became of commands
+
+
+def test_3_a_command_of_which_nothing_became_is_found(begin, found):
+    chronicle = begin().story()
+    chronicle.ask(m.SendMessage(chronicle.scribe.payload("lost")))
+    assert found(chronicle.evidence()) == {3}
+
+
+def test_3_a_result_that_was_swallowed_is_found(begin, found):
+    chronicle = begin().story()
+    chronicle.ask(m.CompleteActivity("1.9", 1, chronicle.scribe.payload(1), "w1"))
+    assert found(chronicle.evidence()) == {3}
+
+
+def test_3_a_command_that_is_both_applied_and_dead_is_found(begin, found):
+    chronicle = begin().story()
+    chronicle.bury(chronicle.commands[0])
+    assert found(chronicle.evidence()) == {3}
+
+
+def test_4_an_event_for_a_command_above_the_committed_offset_is_found(begin, found):
+    chronicle = begin().story()
+    committed = {place: offset - 1 for place, offset in chronicle.evidence().committed.items()}
+    assert 4 in found(chronicle.evidence(committed=committed, quiescent=False))
+
+
+def test_4_an_event_without_a_command_is_found(begin, found):
+    chronicle = begin().story()
+    assert 4 in found(chronicle.evidence(commands=chronicle.commands[1:]))
+
+
+def test_5_a_command_accepted_twice_is_found(begin, found):
+    chronicle = begin().story()
+    say = chronicle.scribe.payload
+    chronicle = begin()
+    chronicle.fact(chronicle.ask(m.OpenSession("desk")), r.SessionOpened("desk"))
+    for _ in range(2):
+        cause = chronicle.ask(m.SendMessage(say("hi")), command_id="m1")
+        chronicle.fact(cause, r.MessageReceived("m1", say("hi")))
+    assert found(chronicle.evidence(quiescent=False)) == {5}
+
+
+def test_5_a_command_decided_again_after_others_is_found(begin, found):
+    chronicle = begin()
+    say = chronicle.scribe.payload
+    chronicle.fact(chronicle.ask(m.OpenSession("desk")), r.SessionOpened("desk"))
+    first = chronicle.ask(m.SendMessage(say(1)))
+    chronicle.fact(first, r.MessageReceived("a", say(1)))
+    chronicle.fact(chronicle.ask(m.SendMessage(say(2))), r.MessageReceived("b", say(2)))
+    chronicle.fact(first, r.MessageReceived("a", say(1)))
+    assert found(chronicle.evidence(quiescent=False)) == {5}
+
+
+def test_5_a_command_that_was_kept_while_held_and_decided_on_release_is_no_repeat(begin, found):
+    chronicle = begin()
+    say = chronicle.scribe.payload
+    chronicle.fact(chronicle.ask(m.OpenSession("desk")), r.SessionOpened("desk"))
+    chronicle.fact(chronicle.ask(m.SendMessage(say(1)), command_id="a"), r.SessionHeld("x", "y"))
+    kept = chronicle.ask(m.SendMessage(say(1)), command_id="b")
+    chronicle.fact(kept, r.CommandParked("SendMessage", b"\0" * 8, b"x"))
+    release = chronicle.ask(m.ReleaseSession("fixed"))
+    chronicle.fact(release, r.SessionReleased("fixed"))
+    chronicle.fact(kept, r.MessageReceived("b", say(1)))
+    chronicle.fact(release, r.CommandRefused("x", "y", "z", ""))
+    assert found(chronicle.evidence(quiescent=False)) == set()
+
+
+def test_6_one_id_accepted_with_two_contents_is_found(begin, found):
+    chronicle = begin()
+    say = chronicle.scribe.payload
+    chronicle.fact(chronicle.ask(m.OpenSession("desk")), r.SessionOpened("desk"))
+    for text in ("hi", "ho"):
+        cause = chronicle.ask(m.SendMessage(say(text)), command_id="m1")
+        chronicle.fact(cause, r.MessageReceived("m1", say(text)))
+    assert found(chronicle.evidence(quiescent=False)) == {6}
+
+
+def test_38_a_command_that_nobody_reads_is_found(begin, found):
+    chronicle = begin().story()
+    committed = chronicle.evidence().committed
+    chronicle.ask(m.SendMessage(chronicle.scribe.payload("hello?")))
+    assert found(chronicle.evidence(committed=committed)) == {38}
+    assert found(chronicle.evidence(committed=committed, quiescent=False)) == set()
+
+
+def test_38_a_running_session_that_nothing_will_wake_is_found(begin, found):
+    chronicle = begin()
+    say = chronicle.scribe.payload
+    chronicle.fact(chronicle.ask(m.OpenSession("desk")), r.SessionOpened("desk"))
+    cause = chronicle.ask(m.SendMessage(say(1)), command_id="m1")
+    chronicle.fact(cause, r.MessageReceived("m1", say(1)))
+    assert found(chronicle.evidence()) == {38}  # a message waits for a turn
+    chronicle.fact(cause, r.TurnStarted(1, "message", "", "m1", "desk", 1, ()))
+    assert found(chronicle.evidence()) == {38}  # the turn awaits nothing
+    chronicle.fact(cause, chronicle.activity("1.1"))
+    assert found(chronicle.evidence()) == set()
+
+
+# 8, 10: folds
+
+
+def test_8_a_snapshot_that_its_events_do_not_fold_to_is_found(begin, found):
+    chronicle = begin().story()
+    chronicle.snapshot(SessionState(chronicle.head, replace(chronicle.state, turn=7)))
+    assert found(chronicle.evidence()) == {8}
+
+
+def test_8_a_snapshot_without_its_event_or_with_a_wrong_hash_is_found(begin, found):
+    chronicle = begin().story()
+    state = STATES.encode(SessionState(chronicle.head, chronicle.state)).value
+    for seq, hashed in ((99, sha256(state).digest()), (chronicle.head.seq, b"\0" * 32)):
+        encoded = encode_snapshot(r.Snapshot(*S, seq, 1, state, hashed))
+        record = chronicle.put(
+            "test.snapshots.v1", b"acme/s1", encoded.value, record_headers(encoded, "x")
+        )
+        assert found(chronicle.evidence(snapshots=[record])) == {8}
+
+
+def test_10_an_event_that_is_no_arrow_of_the_lifecycle_is_found(begin, found):
+    chronicle = begin(on(r.TurnCompleted, lambda body: [body, body])).story()
+    assert 10 in found(chronicle.evidence())
+
+
+def test_10_work_after_the_end_is_found(begin, found):
+    chronicle = begin().story()
+    say = chronicle.scribe.payload
+    chronicle.fact(chronicle.ask(m.SendMessage(say(1))), r.MessageReceived("late", say(1)))
+    assert found(chronicle.evidence()) == {10}
+
+
+# 13, 14, 15, 16: activities
+
+
+def test_13_a_request_that_no_worker_was_told_of_is_found(begin, found):
+    chronicle = begin().story()
+    assert 13 in found(chronicle.evidence(activities=chronicle.tasks[:1]))
+
+
+def test_13_a_task_that_nobody_asked_for_or_was_told_twice_is_found(begin, found):
+    chronicle = begin().story()
+    again = replace(chronicle.tasks[0], offset=99, headers=chronicle.tasks[0].headers[:-2])
+    assert found(chronicle.evidence(activities=[*chronicle.tasks, again])) == {13}
+
+
+def test_13_a_task_in_another_queue_is_found(begin, found):
+    chronicle = begin().story()
+    first, *rest = chronicle.tasks
+    assert found(
+        chronicle.evidence(activities=[replace(first, topic="test.activities.mail.v1"), *rest])
+    ) == {13}
+
+
+def test_13_an_event_that_the_world_does_not_hear_of_is_found(begin, found):
+    chronicle = begin().story()
+    silent = [x for x in chronicle.outcomes if x is not chronicle.outcomes[1]]
+    assert 13 in found(chronicle.evidence(outcomes=silent))
+
+
+def test_14_a_second_outcome_of_an_activity_is_found(begin, found):
+    chronicle = begin(on(r.ActivityCompleted, lambda body: [body, body])).story()
+    assert 14 in found(chronicle.evidence())
+
+
+def test_14_an_outcome_of_what_was_never_requested_is_found(begin, found):
+    chronicle = begin(
+        on(r.ActivityCompleted, lambda body: [replace(body, activity_id="1.7")])
+    ).story()
+    assert 14 in found(chronicle.evidence())
+
+
+def test_14_an_ended_session_with_an_activity_that_has_no_outcome_is_found(begin, found):
+    chronicle = begin(on(r.ActivityFailed, lambda _: [])).story()
+    assert 14 in found(chronicle.evidence())
+
+
+def test_15_an_outcome_of_another_attempt_is_found(begin, found):
+    chronicle = begin(on(r.ActivityCompleted, lambda body: [replace(body, attempt=2)])).story()
+    assert 15 in found(chronicle.evidence())
+
+
+def test_15_a_result_put_aside_that_was_awaited_is_found(begin, found):
+    def late(body):
+        return [
+            r.LateResultRecorded(body.activity_id, 1, "completed", body.result, None, "w1"),
+            body,
+        ]
+
+    assert 15 in found(begin(on(r.ActivityCompleted, late)).story().evidence())
+
+
+def test_16_a_key_that_is_not_the_steps_own_is_found(begin, found):
+    chronicle = begin(
+        on(r.ActivityRequested, lambda body: [replace(body, idempotency_key="acme/s1/1/1")])
+    ).story()
+    assert found(chronicle.evidence()) == {16}
+
+
+# 21, 23, 24, 26: waits
+
+
+def test_21_a_timer_that_fires_early_twice_or_unset_is_found(begin, found):
+    assert 21 in found(
+        begin(on(r.TimerSet, lambda body: [replace(body, due_ms=1 << 60)])).story().evidence()
+    )
+    assert 21 in found(begin(on(r.TimerFired, lambda body: [body, body])).story().evidence())
+    assert 21 in found(begin(on(r.TimerSet, lambda _: [])).story().evidence())
+
+
+def test_21_an_expiry_or_time_out_before_its_time_is_found(begin, found):
+    expired = begin(
+        on(r.ApprovalGranted, lambda body: [r.ApprovalExpired(body.proposal_id)])
+    ).story()
+    assert 21 in found(expired.evidence())
+    timed_out = r.Failure("timed_out", "schedule_to_close", "m", "")
+    early = begin(
+        on(r.ActivityFailed, lambda body: [replace(body, failure=timed_out, worker="")])
+    ).story()
+    assert found(early.evidence()) == {21}
+
+
+def test_23_a_proposal_decided_twice_is_found(begin, found):
+    chronicle = begin(
+        on(r.ApprovalGranted, lambda body: [body, r.ApprovalRejected(body.proposal_id, DIGEST, "")])
+    )
+    assert 23 in found(chronicle.story().evidence())
+
+
+def test_23_a_decision_about_nothing_is_found(begin, found):
+    chronicle = begin(
+        on(r.ApprovalGranted, lambda body: [body, replace(body, proposal_id="1.9-x")])
+    ).story()
+    assert 23 in found(chronicle.evidence())
+
+
+def test_24_a_decision_that_names_another_digest_is_found(begin, found):
+    chronicle = begin(
+        on(r.ApprovalGranted, lambda body: [replace(body, digest=b"\3" * 32)])
+    ).story()
+    assert found(chronicle.evidence()) == {24}
+
+
+def test_24_an_action_that_is_not_the_approved_one_is_found(begin, found):
+    def swap(body):
+        return [replace(body, digest=b"\3" * 32)] if body.proposal_id else [body]
+
+    assert found(begin(on(r.ActivityRequested, swap)).story().evidence()) == {24}
+
+
+@pytest.mark.parametrize(
+    "instead",
+    [
+        lambda body: [r.ApprovalRejected(body.proposal_id, DIGEST, "")],
+        lambda _: [],
+    ],
+)
+def test_26_an_action_that_runs_without_its_grant_is_found(begin, found, instead):
+    assert 26 in found(begin(on(r.ApprovalGranted, instead)).story().evidence())
+
+
+def test_26_a_proposed_action_that_runs_as_if_ungated_is_found(begin, found):
+    def ungate(body):
+        return [replace(body, approval="none", proposal_id=None)] if body.proposal_id else [body]
+
+    assert found(begin(on(r.ActivityRequested, ungate)).story().evidence()) == {26}
+
+
+def test_26_a_grant_that_is_used_twice_or_came_too_late_is_found(begin, found):
+    def again(body):
+        other = replace(body, activity_id="1.8", step=8, idempotency_key="acme/s1/1/8")
+        return [body, other] if body.proposal_id else [body]
+
+    assert 26 in found(begin(on(r.ActivityRequested, again)).story().evidence())
+    late = begin(on(r.ApprovalRequested, lambda body: [replace(body, expires_at_ms=1)])).story()
+    assert found(late.evidence()) == {26}
+
+
+def test_26_a_grant_kept_while_held_counts_from_when_it_came(begin, found):
+    chronicle = begin()
+    say, scribe = chronicle.scribe.payload, chronicle.scribe
+    chronicle.fact(chronicle.ask(m.OpenSession("desk")), r.SessionOpened("desk"))
+    cause = chronicle.ask(m.SendMessage(say(1)), command_id="m1")
+    asked = r.ApprovalRequested(
+        "1.1-p", 1, 1, "refund", "write", say(2), DIGEST, "boss", scribe.now_ms + 100
+    )
+    chronicle.fact(
+        cause,
+        r.MessageReceived("m1", say(1)),
+        r.TurnStarted(1, "message", "", "m1", "desk", 1, ()),
+        asked,
+        r.SessionHeld("x", "y"),
+    )
+    kept = chronicle.ask(m.DecideApproval("1.1-p", DIGEST, "approve", ""))
+    chronicle.fact(kept, r.CommandParked("DecideApproval", b"\0" * 8, b"x"))
+    scribe.now_ms += 1_000
+    chronicle.fact(chronicle.ask(m.ReleaseSession("ok")), r.SessionReleased("ok"))
+    chronicle.fact(kept, r.ApprovalGranted("1.1-p", DIGEST, ""))
+    assert found(chronicle.evidence(quiescent=False)) == set()
+
+
+# 33, 34: views
+
+
+def test_33_a_row_that_is_not_where_its_position_says_is_found(begin, found):
+    chronicle = begin().story()
+    evidence = chronicle.evidence()
+    evidence.rows[SESSIONS][S]["seq"] -= 1
+    assert 33 in found(evidence)
+    ahead = {place: offset - 1 for place, offset in chronicle.scribe.ends.items()}
+    assert 33 in found(chronicle.evidence(positions=ahead))
+
+
+def test_34_a_row_that_a_rebuild_does_not_give_is_found(begin, found):
+    evidence = begin().story().evidence()
+    evidence.rows[LEDGER][(*S, "1.1")]["late_results"] = 1
+    assert found(evidence) == {34}
+
+
+def test_34_a_status_that_the_fold_does_not_give_is_found(begin, found):
+    evidence = begin().story().evidence()
+    evidence.rows[SESSIONS][S]["status"] = "Running"
+    assert found(evidence) == {34}
