@@ -22,6 +22,19 @@ CALL_TIMEOUT_S = 10.0
 SETTLE_STEP_S = 0.02
 SETTLE_STEPS_MAX = 1_000  # 20 s for the cluster to show what it has accepted
 
+LEADER_STEPS_MAX = 150  # 3 s for a leader to take its partition over
+
+_LEADER_MOVES = frozenset(
+    {
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+    }
+)
+"""Answers for a partition whose leader was named but does not lead yet: after its creation, or a broker's restart."""
+
 _EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]  # the client's own gap
 _LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # the same
 _LEVELS = {
@@ -116,8 +129,33 @@ def _metadata(admin: AdminClient) -> ClusterMetadata:
 def _offsets(
     admin: AdminClient, places: Sequence[Place], spec: OffsetSpec, isolation: Isolation
 ) -> dict[Place, int]:
-    if not places:
-        return {}
+    """Asks again while a leader is on its way: metadata shows a new one before it answers for its partition."""
+    offsets: dict[Place, int] = {}
+    pause = threading.Event()
+    left = list(places)
+    for step in range(LEADER_STEPS_MAX):
+        if not left:
+            break
+        if step:
+            pause.wait(SETTLE_STEP_S)
+            _metadata(
+                admin
+            )  # the client keeps leaders it has once heard of, until it is told of others
+        offsets.update(
+            _offsets_once(admin, left, spec, isolation, last=step == LEADER_STEPS_MAX - 1)
+        )
+        left = [place for place in left if place not in offsets]
+    return offsets
+
+
+def _offsets_once(
+    admin: AdminClient,
+    places: Sequence[Place],
+    spec: OffsetSpec,
+    isolation: Isolation,
+    *,
+    last: bool,
+) -> dict[Place, int]:
     asked = {TopicPartition(place.topic, place.partition): spec for place in places}
     answers = admin.list_offsets(
         asked, isolation_level=_LEVELS[isolation], request_timeout=CALL_TIMEOUT_S
@@ -127,9 +165,9 @@ def _offsets(
         try:
             offsets[Place(each.topic, each.partition)] = answer.result().offset
         except KafkaException as failure:
-            raise fault_of(
-                failure, f"asking for offsets of {each.topic}[{each.partition}]"
-            ) from failure
+            if last or error_of(failure).code() not in _LEADER_MOVES:
+                asking = f"asking for offsets of {each.topic}[{each.partition}]"
+                raise fault_of(failure, asking) from failure
     return offsets
 
 
