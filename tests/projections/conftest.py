@@ -328,3 +328,9 @@ def list_reader() -> type[ListReader]:
 @pytest.fixture
 def walk():
     return finish
+
+
+@pytest.fixture
+def catch_up():
+    """Runs a projector until all that is in the log is in the views."""
+    return lambda projector: finish(projector.steps(), lambda: projector.caught_up)

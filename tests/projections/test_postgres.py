@@ -94,7 +94,7 @@ def commit(views, batch):
 
 @pytest.mark.case("U24")
 @pytest.mark.case("L26")
-def test_live_rows_equal_a_rebuild_row_for_row(installed, views, new_scribe, list_reader, walk):
+def test_live_rows_equal_a_rebuild_row_for_row(installed, views, new_scribe, list_reader, catch_up):
     scribe = new_scribe()
     scribe.tell_many(20, random.Random(1))
     hostile = ("t0", "hostile")
@@ -111,7 +111,7 @@ def test_live_rows_equal_a_rebuild_row_for_row(installed, views, new_scribe, lis
         projector = Projector(
             list_reader(scribe), views, scribe.places, decode, records_max=50, rows_max=10
         )
-        walk(projector.steps(), lambda: projector.caught_up)
+        catch_up(projector)
         assert projector.faults == 0
         assert_rebuilt(installed, scribe)
     with Queries(*installed) as queries:
@@ -177,22 +177,24 @@ def test_rows_that_postgres_refuses_are_told_apart_from_a_lost_connection(views,
         assert views.recall() == {PLACE: 0}
 
 
-def test_a_backend_that_dies_before_or_under_the_commit_is_a_lost_view_and_comes_back(
+def test_a_backend_that_dies_before_or_under_a_commit_is_a_lost_view_and_comes_back(
     installed, views, scribe
 ):
     row = session_row(scribe)
     views.claim([PLACE])
-    for when in ("before", "under"):
+
+    def finish(*_):
+        views.send_commit()
+        views.await_commit()
+
+    for call in ("rows", "commit"):
         views.apply(Batch({PLACE: (0, 2)}, {SESSIONS: [row]}))
         with psycopg.connect(installed[0], autocommit=True) as other:
             other.execute(
                 "SELECT pg_terminate_backend(%s, 10000)", (views._connection.info.backend_pid,)
             )
         with pytest.raises(ViewsLost):
-            if when == "before":
-                views.apply(Batch({PLACE: (0, 2)}))
-            views.send_commit()
-            views.await_commit()
+            (views.rows if call == "rows" else finish)(SESSIONS, [S])
         assert views.recall() == {PLACE: 0}
     assert stored(installed)[SESSIONS] == {}
 
@@ -200,7 +202,7 @@ def test_a_backend_that_dies_before_or_under_the_commit_is_a_lost_view_and_comes
 @pytest.mark.chaos
 @pytest.mark.parametrize("point", ["j.polled", "j.applied", "j.commit_sent", "j.committed"])
 def test_kill_9_in_mid_batch_loses_and_repeats_nothing(
-    installed, views, new_scribe, list_reader, walk, tmp_path, point
+    installed, views, new_scribe, list_reader, catch_up, tmp_path, point
 ):
     script = tmp_path / "victim.py"
     script.write_text(VICTIM)
@@ -214,7 +216,7 @@ def test_kill_9_in_mid_batch_loses_and_repeats_nothing(
     scribe = new_scribe()
     scribe.tell_many(8, random.Random(11))
     survivor = Projector(list_reader(scribe), views, scribe.places, decode, records_max=25)
-    walk(survivor.steps(), lambda: survivor.caught_up)
+    catch_up(survivor)
     assert 0 < survivor.applied < len(scribe.records) or point in ("j.polled", "j.applied")
     assert_rebuilt(installed, scribe)
 
@@ -273,7 +275,7 @@ def test_the_tenant_is_in_every_unique_index_over_peoples_rows(installed):
 
 
 def test_questions_are_answered_by_tenant_status_and_session(
-    installed, views, scribe, list_reader, walk
+    installed, views, scribe, list_reader, catch_up
 ):
     other = ("other", "s1")
     for session in (S, other):
@@ -297,7 +299,7 @@ def test_questions_are_answered_by_tenant_status_and_session(
     scribe.add(S, r.ApprovalGranted("1.1-a", b"\1" * 32, "ok"), actor="eve")
     scribe.request(S, "1.2", approval="granted", proposal="1.1-a")
     projector = Projector(list_reader(scribe), views, scribe.places, decode)
-    walk(projector.steps(), lambda: projector.caught_up)
+    catch_up(projector)
     with Queries(*installed) as queries:
         queries.wait_for(scribe.ends, timeout_ms=5_000)
         assert [row["tenant"] for row in queries.sessions(tenant="acme")] == ["acme"]

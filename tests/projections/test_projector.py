@@ -42,20 +42,20 @@ def assert_rebuilt(database, scribe):
     assert database.next_offsets() == scribe.ends
 
 
-def test_rows_equal_a_rebuild_for_every_batch_size_and_cache_size(new_scribe, make, walk):
+def test_rows_equal_a_rebuild_for_every_batch_size_and_cache_size(new_scribe, make, catch_up):
     scribe = new_scribe()
     scribe.tell_many(12, random.Random(1))
     for records_max in (1, 7, 500):
         for rows_max in (0, 3, 1_000):
             database = MemoryDatabase()
             projector = make(scribe, database, records_max=records_max, rows_max=rows_max)
-            walk(projector.steps(), lambda: projector.caught_up)
+            catch_up(projector)
             assert_rebuilt(database, scribe)
             assert (projector.applied, projector.faults) == (len(scribe.records), 0)
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_a_projector_killed_at_any_point_is_resumed_by_the_next(new_scribe, make, walk, point):
+def test_a_projector_killed_at_any_point_is_resumed_by_the_next(new_scribe, make, catch_up, point):
     scribe = new_scribe()
     scribe.tell_many(6, random.Random(2))
     database = MemoryDatabase()
@@ -66,7 +66,7 @@ def test_a_projector_killed_at_any_point_is_resumed_by_the_next(new_scribe, make
             if seen == passes or victim.caught_up:
                 break
     last = make(scribe, database, records_max=9)
-    walk(last.steps(), lambda: last.caught_up)
+    catch_up(last)
     assert_rebuilt(database, scribe)
 
 
@@ -111,7 +111,7 @@ def test_duplicated_and_reordered_batches_give_the_rows_of_a_rebuild(new_scribe,
 )
 @pytest.mark.parametrize("trouble", [Trouble.LOST, Trouble.ANSWER_LOST])
 def test_a_lost_connection_or_answer_is_read_back_and_never_guessed(
-    new_scribe, make, walk, call, trouble
+    new_scribe, make, catch_up, call, trouble
 ):
     scribe = new_scribe()
     scribe.tell_many(6, random.Random(4))
@@ -125,12 +125,12 @@ def test_a_lost_connection_or_answer_is_read_back_and_never_guessed(
         return None
 
     projector = make(scribe, database, trouble=sometimes, records_max=5)
-    names = walk(projector.steps(), lambda: projector.caught_up)
+    names = catch_up(projector)
     assert_rebuilt(database, scribe)
     assert "j.committed" in names
 
 
-def test_a_projector_that_was_taken_over_ends_and_changes_nothing(new_scribe, make, walk):
+def test_a_projector_that_was_taken_over_ends_and_changes_nothing(new_scribe, make, walk, catch_up):
     scribe = new_scribe()
     scribe.tell_many(6, random.Random(6))
     database = MemoryDatabase()
@@ -138,14 +138,14 @@ def test_a_projector_that_was_taken_over_ends_and_changes_nothing(new_scribe, ma
     steps = zombie.steps()
     walk(steps, lambda: zombie.applied >= 10)
     owner = make(scribe, database)
-    walk(owner.steps(), lambda: owner.caught_up)
+    catch_up(owner)
     with pytest.raises(Superseded, match="epoch 2, this projector at 1"):
         walk(steps, lambda: False)
     assert_rebuilt(database, scribe)
 
 
 def test_a_zombie_whose_commit_was_under_way_at_the_take_over_is_turned_away(
-    new_scribe, make, walk
+    new_scribe, make, walk, catch_up
 ):
     scribe = new_scribe()
     scribe.tell_many(6, random.Random(6))
@@ -156,7 +156,7 @@ def test_a_zombie_whose_commit_was_under_way_at_the_take_over_is_turned_away(
         if name == "j.applied" and zombie.applied:
             break
     owner = make(scribe, database)
-    walk(owner.steps(), lambda: owner.caught_up)
+    catch_up(owner)
     with pytest.raises(Superseded):
         walk(steps, lambda: False)
     assert_rebuilt(database, scribe)
@@ -177,30 +177,32 @@ def test_memory_views_refuse_to_move_a_position_they_do_not_hold():
     assert database.positions == {place: (4, 1)}
 
 
-def test_a_record_that_does_not_decode_becomes_a_gap_and_the_others_go_on(scribe, make, walk):
+def test_a_record_that_does_not_decode_becomes_a_gap_and_the_others_go_on(scribe, make, catch_up):
     scribe.add(S, r.SessionOpened("desk"), partition=0)
     bad = scribe.append(0, b"acme/s1", b"\0garbage")
     scribe.add(S, r.MessageReceived("m", scribe.payload(1)), partition=0)
     database = MemoryDatabase()
     projector = make(scribe, database)
-    walk(projector.steps(), lambda: projector.caught_up)
+    catch_up(projector)
     assert [(gap.offset, gap.partition) for gap in database.gaps.values()] == [(bad.offset, 0)]
     assert database.rows[SESSIONS][S]["messages"] == 1
 
 
-def test_an_event_missing_from_the_log_itself_is_a_gap_after_one_second_look(scribe, make, walk):
+def test_an_event_missing_from_the_log_itself_is_a_gap_after_one_second_look(
+    scribe, make, catch_up
+):
     scribe.add(S, r.SessionOpened("desk"), partition=0)
     scribe.add(S, r.MessageReceived("m", scribe.payload(1)), seq=5, partition=0)
     database = MemoryDatabase()
     projector = make(scribe, database)
-    names = walk(projector.steps(), lambda: projector.caught_up)
+    names = catch_up(projector)
     assert names.count("j.faulted") == 1
     (gap,) = database.gaps.values()
     assert (gap.reason, gap.detail) == ("events_missing", "acme/s1: no events 2 to 4")
     assert database.rows[SESSIONS][S]["seq"] == 5
 
 
-def test_a_row_that_the_database_never_takes_is_isolated_as_a_gap(new_scribe, make, walk):
+def test_a_row_that_the_database_never_takes_is_isolated_as_a_gap(new_scribe, make, catch_up):
     scribe = new_scribe(partitions=1)
     for number in range(5):
         scribe.add(("acme", f"s{number}"), r.SessionOpened("desk"))
@@ -218,19 +220,19 @@ def test_a_row_that_the_database_never_takes_is_isolated_as_a_gap(new_scribe, ma
             views._trouble = lambda call: None
 
     views.apply = picky
-    walk(projector.steps(), lambda: projector.caught_up)
+    catch_up(projector)
     assert [(gap.offset, gap.reason) for gap in database.gaps.values()] == [(2, "refused")]
     assert {key[1] for key in database.rows[SESSIONS]} == {"s0", "s1", "s3", "s4"}
     assert not projector._one_by_one
 
 
 @pytest.mark.case("L8")
-def test_a_quiet_log_has_its_end_stored_markers_and_all(scribe, make, walk):
+def test_a_quiet_log_has_its_end_stored_markers_and_all(scribe, make, walk, catch_up):
     scribe.add(S, r.SessionOpened("desk"))
     scribe.commit()
     database = MemoryDatabase()
     projector = make(scribe, database)
-    walk(projector.steps(), lambda: projector.caught_up)
+    catch_up(projector)
     assert database.next_offsets() == scribe.ends
     scribe.add(S, r.MessageReceived("m", scribe.payload(1)))
     walk(projector.steps(), lambda: projector.applied == 2)
