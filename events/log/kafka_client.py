@@ -28,6 +28,7 @@ class KafkaLimits:
     )
     transaction_timeout_ms: int = 15_000  # bounds how long a dead processor holds readers up
     delivery_timeout_ms: int = 12_000  # below it: a late record must not outlive its transaction
+    plain_timeout_ms: int = 30_000  # records outside transactions: a broker may restart meanwhile
     call_timeout_ms: int = 10_000  # commit, offsets; the watchdog's limit is above all of them
     linger_ms: int = 5  # a commit flushes at once; between, records gather into batches
     fetch_wait_ms: int = 100  # an idle fetch's length, and so the longest a rewind waits
@@ -71,7 +72,7 @@ def consuming(limits: KafkaLimits, isolation: str) -> dict[str, Any]:
     }
 
 
-def producing(limits: KafkaLimits) -> dict[str, Any]:
+def producing(limits: KafkaLimits, message_timeout_ms: int) -> dict[str, Any]:
     """Settings of every producer. `murmur2_random` places keys where Java, Faust and our own code do."""
     return {
         "acks": "all",
@@ -79,7 +80,7 @@ def producing(limits: KafkaLimits) -> dict[str, Any]:
         "partitioner": "murmur2_random",
         "message.max.bytes": limits.record_bytes_max,
         "linger.ms": limits.linger_ms,
-        "message.timeout.ms": limits.delivery_timeout_ms,
+        "message.timeout.ms": message_timeout_ms,
         "retry.backoff.ms": 1,  # the default of 100 is paid in every transaction
         "retry.backoff.max.ms": 1_000,
     }
@@ -119,6 +120,8 @@ TRANSIENT = frozenset(
         KafkaError.BROKER_NOT_AVAILABLE,
         KafkaError.NETWORK_EXCEPTION,
         KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
         KafkaError.COORDINATOR_NOT_AVAILABLE,

@@ -26,7 +26,7 @@ class KafkaProducer:
         self._undelivered: LogFault | None = None
         self._raised: BaseException | None = None
         self._client: Client | None = Client(
-            {**connection(bootstrap, client_id), **producing(limits)}
+            {**connection(bootstrap, client_id), **producing(limits, limits.plain_timeout_ms)}
         )
 
     def produce(

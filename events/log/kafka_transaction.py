@@ -49,6 +49,7 @@ class KafkaTransactionalProducer:
         self._timeout_s = limits.call_timeout_ms / 1000
         self._broken: str | None = None
         self._open = False
+        self._doubted: str | None = None
         self._undelivered: LogFault | None = None
         self._queued = 0
         self._acknowledged = 0
@@ -56,7 +57,8 @@ class KafkaTransactionalProducer:
         self._client: Client | None = Client(
             {
                 **connection(bootstrap, client_id),
-                **producing(limits),
+                **producing(limits, limits.delivery_timeout_ms),
+                "error_cb": self._doubt,
                 "transactional.id": transactional_id,
                 "transaction.timeout.ms": limits.transaction_timeout_ms,
             }
@@ -77,9 +79,11 @@ class KafkaTransactionalProducer:
             if not isinstance(fault, NotYet):
                 self._broken = str(fault)
             raise fault from failure
+        self._doubted = None  # what went wrong on the way here has been overcome
 
     def begin(self) -> None:
         """See the protocol."""
+        self._refuse_doubted()
         self._queued = self._acknowledged = 0
         self._ends = {}
         self._open = True
@@ -87,7 +91,7 @@ class KafkaTransactionalProducer:
 
     def send_offsets(self, offsets: Mapping[Place, int], membership: Membership) -> None:
         """See the protocol. A negative offset would be ignored in silence by librdkafka, so it is a fault."""
-        client = self._usable()
+        client = self._refuse_doubted()
         for place, offset in offsets.items():
             if offset < 0:
                 self._broken = f"offset {offset} for {place.topic}[{place.partition}]"
@@ -145,7 +149,9 @@ class KafkaTransactionalProducer:
 
     def commit(self) -> dict[Place, int]:
         """See the protocol."""
-        self._call("commit_transaction", self._usable().commit_transaction, self._timeout_s)
+        client = self._usable()
+        self._open = False
+        self._call("commit_transaction", client.commit_transaction, self._timeout_s)
         fault = self._undelivered
         if fault is None and self._acknowledged != self._queued:
             fault = LogFault(
@@ -154,19 +160,18 @@ class KafkaTransactionalProducer:
         if fault is not None:
             self._broken = str(fault)
             raise fault
-        self._open = False
         return {Place(*place): offset for place, offset in self._ends.items()}
 
     def abandon(self) -> None:
         """See the protocol.
 
-        Where nothing has failed yet (a rebalance, a fold that raised) the transaction is aborted, once: then readers go
-        on at once, and the next `start` does not meet it (librdkafka would wait 500 ms there).
+        Where no commit was asked for yet (a rebalance, a fold that raised, refused offsets) the transaction is aborted,
+        once: then readers go on at once, and the next `start` does not meet it (librdkafka would wait 500 ms there).
         """
         client, self._client = self._client, None
         if client is None:
             return
-        if self._open and self._broken is None:
+        if self._open:
             try:
                 with self._watch("abort_transaction"):
                     client.abort_transaction(ABORT_WAIT_S)
@@ -181,6 +186,26 @@ class KafkaTransactionalProducer:
                 f"the producer {self._id} cannot be used any more ({self._broken}); start a new one"
             )
         return self._client
+
+    def _refuse_doubted(self) -> Client:
+        """A producer that has lost a connection is not used for another transaction.
+
+        It may remember a coordinator that is gone, and then send_offsets_to_transaction never returns (librdkafka issue
+        5511): measured here, every process hung on the first transaction after a broker's restart. A new producer
+        costs some 40 ms, the watchdog 25 s.
+        """
+        client = self._usable()
+        client.poll(0)  # serves `_doubt`
+        if self._doubted is not None:
+            self._broken = f"a connection was lost: {self._doubted}"
+            raise LogFault(
+                f"the producer {self._id} has lost a connection ({self._doubted}); start a new one"
+            )
+        return client
+
+    def _doubt(self, error: KafkaError) -> None:
+        self._doubted = self._doubted or error.str()
+        logger.debug("producer %s: %s (%s)", self._id, error.str(), error.name())
 
     def _call(self, name: str, function: Callable[..., Any], *arguments: Any) -> None:
         try:

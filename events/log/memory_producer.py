@@ -166,6 +166,7 @@ class MemoryTransactionalProducer:
     def commit(self) -> dict[Place, int]:
         """See the protocol."""
         epoch = self._in_transaction()
+        self._open = False
         if self._undelivered is not None:
             self._broken = str(self._undelivered)
             raise self._undelivered
@@ -173,12 +174,11 @@ class MemoryTransactionalProducer:
         if fate is Fate.DELAYED:
             self._broker.late_commits.append(LateCommit(self._id, epoch))
         self._call("commit", fate, lambda: self._broker.end(self._id, epoch, committed=True))
-        self._open = False
         return dict(self._ends)
 
     def abandon(self) -> None:
         """See the protocol."""
-        if self._open and self._broken is None and self._epoch is not None:
+        if self._open and self._epoch is not None:
             epoch = self._epoch
             try:
                 fate = self._broker.faults.on_abandon(self._id)
