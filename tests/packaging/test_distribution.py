@@ -109,7 +109,7 @@ def test_a_checkout_without_links_fails_with_one_sentence(repository: str, tmp_p
     assert "git clone -c core.symlinks=true" in last
 
 
-@pytest.mark.parametrize("missing", ["typer", "rich"])
+@pytest.mark.parametrize("missing", ["typer"])  # which brings rich
 def test_the_command_line_without_its_extra_says_what_to_install(
     missing: str, tmp_path: Path
 ) -> None:
