@@ -1,0 +1,1 @@
+"""`wakeful demo`: a triage agent over customer messages, killed twice in the middle, and a report that checks it."""

@@ -1,0 +1,89 @@
+"""`wakeful demo`: its arguments, and how its report is shown. Imports what it needs when it runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..exits import Exit, Stopped
+
+if TYPE_CHECKING:
+    from .messages import Incoming
+    from .runner import Result
+
+
+def demo(
+    *,
+    input_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--input",
+            metavar="FILE",
+            help='JSON Lines: {"text": …, "customer": …}. [default: 60 of its own]',
+        ),
+    ] = None,
+    ask: Annotated[
+        bool, typer.Option("--ask", help="Be the supervisor: approve or reject each action.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="The report as one JSON object on stdout.")
+    ] = False,
+) -> int:
+    """Run a triage agent over customer messages, kill its processes in the middle, and check what is left.
+
+    Each message is a session. The model (WAKEFUL_MODEL, else a script) says what the customer wants; refunds and
+    complaints wait for an approval; the answer goes to an outbox folder. Brings up the local stack where none
+    runs, and stops it again. Exits with 1 if a message is lost, answered twice, or the model asked in vain.
+    """
+    from .. import logs
+    from .runner import run
+
+    logs.configure("error", "text")  # the processes log to their own files; what they do is shown here
+    messages = _messages(input_file)
+    if ask and not sys.stdin.isatty():
+        raise Stopped(Exit.USAGE, "--ask needs a terminal: run it from one, or leave --ask out")
+    _check_model()
+    result = run(messages, os.environ, asks=ask)
+    _show(result, as_json=as_json)
+    return Exit.DONE if result.report.kept else Exit.REFUSED
+
+
+def _messages(path: Path | None) -> list[Incoming]:
+    from .messages import InputRefused, own_messages, read_messages
+
+    try:
+        return own_messages() if path is None else read_messages(path)
+    except InputRefused as error:
+        raise Stopped(Exit.USAGE, f"--input: {error}") from error
+
+
+def _check_model() -> None:
+    from .model import model_from
+
+    try:
+        model_from(os.environ)
+    except ValueError as error:
+        raise Stopped(Exit.USAGE, str(error)) from error
+
+
+def _show(result: Result, *, as_json: bool) -> None:
+    from ..cli.output import facts, note, write_json
+    from .report import as_words
+
+    if as_json:
+        write_json(result.to_json())
+    else:
+        facts(as_words(result.report))
+        facts([("seconds", result.seconds), ("outbox", result.outbox)])
+    for problem in result.report.problems:
+        note(f"broken: {problem}")
+    if result.report.kept:
+        note(
+            f"every promise was kept, through {result.report.kills} kills: nothing lost, nothing done twice"
+        )
+    if not as_json:
+        note(f"look inside: wakeful up; WAKEFUL_NAMESPACE={result.namespace} wakeful session list")

@@ -1,0 +1,72 @@
+"""Gathers what the report is made from: every topic, the rows in Postgres, the outbox, the supervisor's memory."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping, Sequence
+
+from ...commands.wire import decode_command
+from ...events.codec import decode_event
+from ...events.log.protocol import Isolation, Log, Place
+from ...projections.audit import asked_by, audit, evidence_from_log
+from ...projections.postgres import all_rows
+from ...projections.queries import Queries
+from ...projections.rows import TABLES, Rows
+from ..settings import Settings
+from .messages import Incoming
+from .outbox import Outbox
+from .report import Evidence, Kill
+
+VIEWS_LIMIT_MS = 30_000
+
+
+def wait_for_views(log: Log, settings: Settings) -> None:
+    """Returns once the projector has applied all that is in the log; `Transient` if it does not get there."""
+    events = settings.topics.events
+    places = [Place(events, number) for number in range(log.partitions(events))]
+    ends = {place: end for place, (_, end) in log.ends(places, Isolation.COMMITTED).items()}
+    with Queries(settings.postgres_url, settings.namespace) as queries:
+        queries.wait_for(ends, timeout_ms=VIEWS_LIMIT_MS)
+
+
+def gather(
+    log: Log,
+    settings: Settings,
+    queues: Sequence[str],
+    messages: Sequence[Incoming],
+    outbox: Outbox,
+    kills: Sequence[Kill],
+    exit_codes: Mapping[str, Sequence[int]],
+) -> Evidence:
+    """The evidence of a run whose processes have ended."""
+    rows = _rows(settings)
+    found = evidence_from_log(log, settings.topics, queues, rows=rows, quiescent=True)
+    return Evidence(
+        tenant=settings.tenant,
+        messages=messages,
+        events=[decode_event(record.value, record.headers) for record in found.events],
+        rows=rows,
+        answers=outbox.answers(),
+        calls=outbox.calls(),
+        kills=_seen(kills, exit_codes),
+        violations=[str(violation) for violation in audit(found, asked_by(decode_command))],
+    )
+
+
+def _rows(settings: Settings) -> Rows:
+    stored = all_rows(settings.postgres_url, settings.namespace)
+    return {
+        name: {tuple(row[column] for column in TABLES[name].key): dict(row) for row in rows}
+        for name, rows in stored.items()
+    }
+
+
+def _seen(kills: Sequence[Kill], exit_codes: Mapping[str, Sequence[int]]) -> list[Kill]:
+    """The kills that the supervisor saw end a process: an exit by SIGKILL for each."""
+    left = {name: list(codes).count(-signal.SIGKILL) for name, codes in exit_codes.items()}
+    seen = []
+    for kill in kills:
+        if left.get(kill.process, 0) > 0:
+            left[kill.process] -= 1
+            seen.append(kill)
+    return seen
