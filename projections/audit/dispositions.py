@@ -12,6 +12,12 @@ from .history import At, Fact, History, Request, cause_of, of, place_of
 NO_OP_KINDS = frozenset({"FireTimer"})
 """Commands that are nudges: what is due becomes fact before they are looked at, so they may leave nothing."""
 
+_NOT_ACCEPTED = (r.CommandRefused, r.CommandParked)
+"""A kept command was looked at by no check yet: two contents under one id are told apart on release."""
+
+NO_CONSENT = (r.CommandRefused, r.CommandParked, r.SessionWaiting)
+"""What a command may lead to without being accepted: refused, kept for later, or the session parks after a repeat."""
+
 KEPT = (r.CommandParked, r.SessionReleased)
 """What has events at two places: a command that was kept, and the one that let it go."""
 
@@ -108,7 +114,7 @@ def idempotent(history: History) -> Iterator[Violation]:
         accepted: dict[str, Fact] = {}
         for fact in facts:
             cause = fact.event.envelope.cause
-            if cause.command_hash is None or isinstance(fact.event.body, r.CommandRefused):
+            if cause.command_hash is None or isinstance(fact.event.body, NO_CONSENT):
                 continue
             known = accepted.setdefault(cause.command_id, fact)
             before = known.event.envelope.cause

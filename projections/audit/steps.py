@@ -133,7 +133,7 @@ def attempt_fence(history: History) -> Iterator[Violation]:
             elif (
                 isinstance(body, r.LateResultRecorded)
                 and body.activity_id not in settled
-                and body.attempt >= granted.get(body.activity_id, 0)
+                and body.attempt >= granted.get(body.activity_id, body.attempt + 1)
             ):
                 told = f"the result of {body.activity_id} was put aside as late, but it was awaited"
                 yield of(fact, 15, told)
