@@ -13,10 +13,14 @@ from typing import Any, Protocol, cast
 
 from confluent_kafka import KafkaError, KafkaException, Message
 
-from .protocol import Fatal, LogFault, NotYet, Record, RecordTooLarge
+from .protocol import Fatal, Headers, LogFault, NotYet, Record, RecordTooLarge
 
 logger = logging.getLogger("wakeful.kafka")
 logger.addHandler(logging.NullHandler())  # without any handler Python prints warnings to stderr
+
+
+UNREADABLE_HEADERS: Headers = (("unreadable-headers", b"1"),)
+"""In the place of headers that cannot be read: the record carries no fingerprint and no signature, and is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,8 +207,19 @@ def record_of(message: Message) -> Record:
         stored.timestamp()[1],
         stored.key(),
         stored.value(),
-        [(name, value or b"") for name, value in stored.headers() or ()],
+        _headers(stored),
     )
+
+
+def _headers(stored: Stored) -> Headers:
+    """The headers, or `UNREADABLE_HEADERS`: anybody's client may write a name that is not UTF-8.
+
+    confluent_kafka answers it with a SystemError. Raised from `poll` it would lose the rest of the batch.
+    """
+    try:
+        return [(name, value or b"") for name, value in stored.headers() or ()]
+    except (SystemError, UnicodeDecodeError):
+        return UNREADABLE_HEADERS
 
 
 def _note(error: KafkaError) -> None:

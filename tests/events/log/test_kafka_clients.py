@@ -1,0 +1,202 @@
+"""What the Kafka clients make of errors, foreign records and lost connections; none of it needs a broker."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+from confluent_kafka import KafkaError
+
+from wakeful.events.log import kafka_transaction
+from wakeful.events.log.kafka import KafkaLog
+from wakeful.events.log.kafka_client import (
+    UNREADABLE_HEADERS,
+    KafkaLimits,
+    fault_of,
+    patient_fault_of,
+    record_of,
+)
+from wakeful.events.log.kafka_messages import Inbox
+from wakeful.events.log.protocol import (
+    EndOfPartition,
+    Fatal,
+    LogFault,
+    NotYet,
+    OffsetGone,
+    Place,
+    RecordTooLarge,
+)
+
+PLACE = Place("t", 0)
+
+
+class Stored:
+    """A message as the client hands it out."""
+
+    def __init__(
+        self,
+        offset: int,
+        *,
+        error: KafkaError | None = None,
+        partition: int = 0,
+        headers: Exception | list[tuple[str, bytes | None]] | None = None,
+    ) -> None:
+        self._offset, self._error, self._partition, self._headers = (
+            offset,
+            error,
+            partition,
+            headers,
+        )
+
+    def error(self):
+        return self._error
+
+    def topic(self):
+        return "t"
+
+    def partition(self):
+        return self._partition
+
+    def offset(self):
+        return self._offset
+
+    def timestamp(self):
+        return (2, 1_000)
+
+    def key(self):
+        return b"k"
+
+    def value(self):
+        return b"v"
+
+    def headers(self):
+        if isinstance(self._headers, Exception):
+            raise self._headers
+        return self._headers
+
+
+@pytest.fixture
+def nowhere():
+    """An address where nobody listens."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{held.getsockname()[1]}"
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, Fatal),
+        (KafkaError._AUTHENTICATION, Fatal),
+        (KafkaError.FENCED_INSTANCE_ID, Fatal),
+        (KafkaError._FATAL, Fatal),
+        (KafkaError._FENCED, LogFault),
+        (KafkaError.INVALID_PRODUCER_EPOCH, LogFault),
+        (KafkaError.ILLEGAL_GENERATION, LogFault),
+        (KafkaError._TIMED_OUT, LogFault),
+        (KafkaError.MSG_SIZE_TOO_LARGE, RecordTooLarge),
+    ],
+)
+def test_codes_decide_what_an_error_is_not_its_flags(code: int, kind: type[LogFault]):
+    assert type(fault_of(KafkaError(code, "why", False, True, True), "doing")) is kind
+
+
+def test_only_what_may_be_asked_again_is_not_yet():
+    assert type(patient_fault_of(KafkaError(KafkaError._TIMED_OUT), "asking")) is NotYet
+    assert type(patient_fault_of(KafkaError(KafkaError.NOT_COORDINATOR), "asking")) is NotYet
+    forbidden = KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED)
+    assert type(patient_fault_of(forbidden, "asking")) is Fatal
+
+
+def test_a_header_name_that_is_no_text_does_not_cost_a_record():
+    assert record_of(
+        Stored(1, headers=SystemError("returned a result with an exception set"))
+    ).headers == (UNREADABLE_HEADERS)
+    assert record_of(Stored(1, headers=[("a", None), ("b", b"1")])).headers == [
+        ("a", b""),
+        ("b", b"1"),
+    ]
+
+
+def test_a_fault_behind_good_records_waits_until_they_are_delivered():
+    inbox = Inbox()
+    inbox.floors = {PLACE: 0, Place("t", 1): 0}
+    gone = KafkaError(KafkaError._AUTO_OFFSET_RESET)
+    messages = [Stored(0), Stored(1, error=gone), Stored(2), Stored(7, partition=1)]
+    assert [(each.partition, each.offset) for each in inbox.sort(messages)] == [(0, 0), (1, 7)]
+    with pytest.raises(OffsetGone, match=r"t\[0\]@1"):
+        inbox.raise_waiting()
+    inbox.raise_waiting()
+
+
+def test_records_from_before_a_seek_or_of_a_revoked_partition_are_dropped():
+    inbox = Inbox()
+    inbox.floors = {PLACE: 5}
+    assert [each.offset for each in inbox.sort([Stored(4), Stored(5), Stored(5), Stored(9)])] == [
+        5,
+        9,
+    ]
+    del inbox.floors[PLACE]
+    assert inbox.sort([Stored(10), Stored(10, error=KafkaError(KafkaError._PARTITION_EOF))]) == []
+
+
+@pytest.mark.parametrize(
+    "code", [KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._MAX_POLL_EXCEEDED]
+)
+def test_what_the_client_mends_itself_is_not_raised(code: int):
+    inbox = Inbox()
+    inbox.floors = {PLACE: 0}
+    end = Stored(1, error=KafkaError(KafkaError._PARTITION_EOF))
+    assert inbox.sort([Stored(0), Stored(-1, error=KafkaError(code)), end]) == [
+        record_of(Stored(0)),
+        EndOfPartition("t", 0, 1),
+    ]
+
+
+def test_damaged_bytes_end_the_process_instead_of_being_passed_over():
+    inbox = Inbox()
+    inbox.floors = {PLACE: 0}
+    with pytest.raises(Fatal, match="damaged"):
+        inbox.sort([Stored(0, error=KafkaError(KafkaError._BAD_MSG)), Stored(1)])
+
+
+@pytest.mark.case("L1")
+def test_a_producer_that_has_lost_a_connection_refuses_the_next_transaction(nowhere: str):
+    producer = KafkaLog(nowhere, client_id="c").transactional("t")
+
+    def goes_on() -> None:
+        for _ in range(1_000):
+            producer._client.poll(0.01)
+            producer._refuse_doubted()
+
+    with pytest.raises(LogFault, match="lost a connection"):
+        goes_on()
+    with pytest.raises(LogFault, match="start a new one"):
+        producer.begin()
+    producer.abandon()
+
+
+def test_starting_without_a_broker_may_be_tried_again(
+    nowhere: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(kafka_transaction, "START_WAIT_S", 0.1)
+    producer = KafkaLog(nowhere, client_id="c").transactional("t")
+    for _ in range(2):
+        with pytest.raises(NotYet):
+            producer.start()
+    producer.abandon()
+    producer.abandon()
+
+
+def test_a_record_must_not_outlive_its_transaction():
+    with pytest.raises(ValueError, match="must be below transaction_timeout_ms"):
+        KafkaLimits(delivery_timeout_ms=15_000)
+
+
+def test_the_client_writes_nothing_to_stderr(nowhere: str, capfd: pytest.CaptureFixture[str]):
+    producer = KafkaLog(nowhere, client_id="c").producer()
+    producer.produce("t", key=b"k", value=b"v")
+    with pytest.raises(LogFault, match="undecided"):
+        producer.flush(200)
+    producer.close()
+    assert capfd.readouterr().err == ""
