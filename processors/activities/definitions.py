@@ -18,6 +18,7 @@ from typing_extensions import TypedDict
 from ...events.errors import Rejected
 from ...events.topics import QUEUE
 from ..durations import Duration, to_ms
+from ..stored_json import read_json
 from .contracts import Contract, Read, Write
 
 R = TypeVar("R")
@@ -128,7 +129,7 @@ class Activity(Generic[R_co]):
 
         Parameters that got a default since the call was recorded may be absent; the default is used.
         """
-        return self._arguments.validate_json(arguments)
+        return read_json(self._arguments, arguments)
 
     def stored(self, result: Any) -> Any:
         """The result as JSON-able values; `ValueError` or `TypeError` where its type has no such form."""

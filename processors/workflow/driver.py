@@ -11,7 +11,6 @@ Rules:
 
 from __future__ import annotations
 
-import json
 import traceback
 from collections.abc import Coroutine
 from contextlib import suppress
@@ -21,6 +20,7 @@ from typing import Any
 from ...events import records as r
 from ...events.payloads import action_digest, json_payload
 from ..activities.definitions import Action
+from ..stored_json import json_value, read_json
 from .definitions import Message, Workflow
 from .errors import ActivityError, TurnDropped, UnapprovedAction, WorkflowMisuse
 from .turn import Approval, Step, Turn
@@ -202,7 +202,7 @@ class Stretch:
                 )
             ]
         try:
-            state = json_payload(json.loads(workflow.state_type.dump_json(returned)), key)
+            state = json_payload(json_value(workflow.state_type, returned), key)
         except Exception as error:  # noqa: BLE001 - user types decide what raises; it becomes a hold
             return [self._held("state_unserialisable", error)]
         asked = self._take()
@@ -295,7 +295,7 @@ class Stretch:
         return asked
 
     def _decode(self, data: r.Payload) -> Any:
-        return self._workflow.state_type.validate_json(data.inline or b"null")
+        return read_json(self._workflow.state_type, data.inline or b"null")
 
     def _misused(self, told: str) -> r.SessionHeld:
         return self._hold("workflow_misuse", f"workflow {self._workflow.name}: {told}")

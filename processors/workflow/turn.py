@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 from ...events.records import Payload
 from ..activities.definitions import Action
 from ..durations import Duration, to_ms
+from ..stored_json import read_json
 from .errors import TurnDropped, WorkflowMisuse
 
 R = TypeVar("R")
@@ -80,7 +81,7 @@ class Turn:
                 f"turn.run takes an action, got {action!r}: write turn.run(activity.call(…))"
             )
         payload: Payload = await self._live().run(action)
-        result: R = action.activity.result_type.validate_json(payload.inline or b"null")
+        result: R = read_json(action.activity.result_type, payload.inline or b"null")
         return result
 
     async def approval(self, action: Action[Any]) -> Approval:
