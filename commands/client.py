@@ -117,6 +117,12 @@ def random_id() -> str:
     return str(uuid.UUID(bytes=secrets.token_bytes(16), version=4))
 
 
+def session_id_of(tenant: str, idempotency_key: str) -> str:
+    """The id of the session that is opened with this key, the same each time."""
+    name = f"{check_id('tenant', tenant)}/{_name('idempotency key', idempotency_key)}"
+    return str(uuid.uuid5(_SESSIONS, name))
+
+
 class Client:
     """Speaks for one actor of one tenant; safe to use from several threads."""
 
@@ -281,8 +287,7 @@ class Client:
                 "give a session id or an idempotency key, not both: the id follows from the key"
             )
         if idempotency_key is not None:
-            name = f"{self.tenant}/{_name('idempotency key', idempotency_key)}"
-            session_id = str(uuid.uuid5(_SESSIONS, name))
+            session_id = session_id_of(self.tenant, idempotency_key)
         elif session_id is None:
             session_id = self._new_id()
         check_id("session id", session_id)

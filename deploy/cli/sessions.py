@@ -1,10 +1,248 @@
-"""stub."""
+"""`session`: open, send, show, list, cancel, release."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-app = typer.Typer()
+from ..exits import Exit, Stopped
+from .asking import Actor, Detach, Timeout, Wait
+from .context import AsJson, check_limit, settings
+
+if TYPE_CHECKING:
+    from ..settings import Settings
+
+app = typer.Typer(help="Sessions: open, talk to, look at, end.", no_args_is_help=True)
+
+SessionId = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")]
+ExpectedSeq = Annotated[
+    int | None, typer.Option(help="Refuse unless the session's last event has this number.")
+]
+CommandId = Annotated[
+    str | None, typer.Option("--command-id", help="Your id of it: a repeat changes nothing.")
+]
+
+EVENTS_SHOWN = 10
+
+VIEWS_MS = 3_000
+"""How long a read waits for the views to reach what the log held when it was asked."""
 
 
-@app.callback()
-def _group() -> None:
-    """A group."""
+@app.command("open")
+def open_(
+    workflow: Annotated[str, typer.Argument(help="The workflow's name.")],
+    *,
+    session_id: Annotated[
+        str | None, typer.Option("--session", help="An id of your own. [default: a random one]")
+    ] = None,
+    idempotency_key: Annotated[
+        str | None, typer.Option(help="Derive the id from this: a repeat opens nothing new.")
+    ] = None,
+    actor: Actor = None,
+    detach: Detach = False,
+    as_json: AsJson = False,
+) -> int:
+    """Open a session and print its id."""
+    from ...commands.client import random_id
+    from .asking import ask, finish
+
+    given = settings()
+    if session_id is not None and idempotency_key is not None:
+        raise Stopped(
+            Exit.USAGE, "give --session or --idempotency-key, not both: the id follows from the key"
+        )
+    own = session_id
+    if own is None:
+        own = _derived(given, idempotency_key) if idempotency_key is not None else random_id()
+    answer = ask(
+        given,
+        own,
+        lambda client: client.open(workflow, own),
+        actor=actor,
+        detach=detach,
+    )
+    code = finish(
+        answer, as_json=as_json, done=f"open: next, 'wakeful session send {own} TEXT --wait'"
+    )
+    if not as_json:
+        typer.echo(own)
+    return code
+
+
+@app.command("send")
+def send(
+    session_id: SessionId,
+    text: Annotated[str, typer.Argument(help="What to say; '-' reads it from stdin.")],
+    *,
+    data: Annotated[bool, typer.Option("--data", help="TEXT is JSON and is sent as such.")] = False,
+    message_id: Annotated[
+        str | None, typer.Option(help="Your id of the message: a repeat changes nothing.")
+    ] = None,
+    expected_seq: ExpectedSeq = None,
+    actor: Actor = None,
+    wait: Wait = False,
+    timeout: Timeout = 60.0,
+    detach: Detach = False,
+    as_json: AsJson = False,
+) -> int:
+    """Send a message. With --wait, print the replies and stop when the session rests."""
+    from .asking import ask, finish
+
+    _not_both(wait=wait, detach=detach)
+    given = settings()
+    message = _message(sys.stdin.read() if text == "-" else text, data=data)
+    answer = ask(
+        given,
+        session_id,
+        lambda client: client.send(session_id, message, message_id, expected_seq=expected_seq),
+        actor=actor,
+        detach=detach,
+        wait_s=timeout if wait else None,
+        follow_message=True,
+    )
+    return finish(answer, as_json=as_json, done="received")
+
+
+@app.command("cancel")
+def cancel(
+    session_id: SessionId,
+    *,
+    reason: Annotated[str, typer.Option(help="For the record.")] = "",
+    command_id: CommandId = None,
+    actor: Actor = None,
+    detach: Detach = False,
+    as_json: AsJson = False,
+) -> int:
+    """End a session for good."""
+    from .asking import ask, finish
+
+    answer = ask(
+        settings(),
+        session_id,
+        lambda client: client.cancel(session_id, reason, command_id=command_id),
+        actor=actor,
+        detach=detach,
+    )
+    return finish(answer, as_json=as_json, done="cancelled")
+
+
+@app.command("release")
+def release(
+    session_id: SessionId,
+    *,
+    reason: Annotated[str, typer.Option(help="For the record.")] = "",
+    command_id: CommandId = None,
+    actor: Actor = None,
+    detach: Detach = False,
+    as_json: AsJson = False,
+) -> int:
+    """Let a held session go on from where it was held."""
+    from .asking import ask, finish
+
+    answer = ask(
+        settings(),
+        session_id,
+        lambda client: client.release(session_id, reason, command_id=command_id),
+        actor=actor,
+        detach=detach,
+    )
+    return finish(answer, as_json=as_json, done="released")
+
+
+@app.command("list")
+def list_(
+    *,
+    status: Annotated[
+        str | None,
+        typer.Option(help="Opened, Running, Waiting, Suspended, Completed, Failed, Cancelled."),
+    ] = None,
+    limit: Annotated[int, typer.Option(help="Rows at most.")] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List sessions, the one with the latest event first."""
+    from .context import queries
+    from .output import note, table, write_json
+
+    given = settings()
+    check_limit(limit, most=1_000)
+    wanted = None if status is None else _status(status)
+    with queries(given) as views:
+        rows = views.sessions(tenant=given.tenant, status=wanted, limit=limit)
+    if as_json:
+        write_json(rows)
+        return
+    table(
+        ("session", "workflow", "status", "turn", "waiting for", "updated"),
+        [
+            (
+                row["session_id"],
+                row["workflow"],
+                _shown_status(row),
+                row["turn"],
+                _awaited(row["waiting_for"]),
+                row["updated_at"],
+            )
+            for row in rows
+        ],
+    )
+    if not rows:
+        note(f"no sessions{' ' + wanted if wanted else ''} of tenant {given.tenant}")
+
+
+@app.command("show")
+def show(
+    session_id: SessionId,
+    *,
+    events: Annotated[
+        int, typer.Option(min=0, max=500, help="How many of its last events.")
+    ] = EVENTS_SHOWN,
+    as_json: AsJson = False,
+) -> None:
+    """Show where a session stands: status, what it waits for, what may be asked of it, its last events."""
+    from .showing import find_session, show_session
+
+    given = settings()
+    found = find_session(given, session_id, events_max=events)
+    show_session(found, as_json=as_json)
+
+
+def _message(text: str, *, data: bool) -> Any:
+    if not data:
+        return text
+    import json
+
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise Stopped(Exit.USAGE, f"--data: TEXT is not JSON ({error}): {text[:60]!r}") from None
+
+
+def _derived(given: Settings, idempotency_key: str) -> str:
+    from ...commands.client import session_id_of
+
+    return session_id_of(given.tenant, idempotency_key)
+
+
+def _not_both(*, wait: bool, detach: bool) -> None:
+    if wait and detach:
+        raise Stopped(Exit.USAGE, "--wait and --detach contradict each other: give one")
+
+
+def _status(text: str) -> str:
+    from ...events.state import Status
+
+    known = [str(value) for name, value in vars(Status).items() if name.isupper()]
+    for status in known:
+        if status.lower() == text.lower():
+            return status
+    raise Stopped(Exit.USAGE, f"--status {text}: expected one of {', '.join(known)}")
+
+
+def _shown_status(row: dict[str, Any]) -> str:
+    return f"{row['status']} (held)" if row["held_reason"] else str(row["status"])
+
+
+def _awaited(waiting_for: list[dict[str, Any]]) -> str:
+    return ", ".join(f"{w['kind']} {w['name']}" for w in waiting_for) or "-"

@@ -1,4 +1,4 @@
-"""What a group has committed, asked from outside the group: for audits and the command line."""
+"""Questions of audits and the command line: which topics are there, and what a group has committed."""
 
 from __future__ import annotations
 
@@ -26,3 +26,13 @@ def committed_offsets(bootstrap: str, group: str, places: Sequence[Place]) -> di
     except KafkaException as failure:
         raise fault_of(failure, f"asking what group {group} has committed") from failure
     return {Place(p.topic, p.partition): p.offset for p in found if p.offset >= 0}
+
+
+def topic_names(bootstrap: str, prefix: str) -> list[str]:
+    """The names of the topics that begin so, sorted."""
+    admin = AdminClient(connection(bootstrap, "wakeful.survey"))
+    try:
+        found = admin.list_topics(timeout=CALL_TIMEOUT_S).topics
+    except KafkaException as failure:
+        raise fault_of(failure, "listing topics") from failure
+    return sorted(name for name in found if name.startswith(prefix))

@@ -1,0 +1,170 @@
+"""Sends one command and tells what became of it: shared by all commands that ask for something."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..exits import Exit, Stopped
+from ..settings import Settings
+from .context import client, kafka
+
+if TYPE_CHECKING:
+    from ...commands.client import Client, Receipt
+    from .watching import Rest, Verdict, Watch
+
+DECIDED_MS = 5_000
+"""How long a command's fate is awaited: processors that run answer in a fraction of it."""
+
+Detach = Annotated[
+    bool, typer.Option("--detach", help="Return once Kafka has it, before it is decided.")
+]
+Wait = Annotated[
+    bool, typer.Option("--wait", "-w", help="Wait until the session rests, and show its replies.")
+]
+Timeout = Annotated[float, typer.Option(min=0.1, help="Seconds that --wait may take.")]
+Actor = Annotated[
+    str | None, typer.Option(help="Who asks, in the record. [default: WAKEFUL_ACTOR, else you]")
+]
+
+
+@dataclass(slots=True)
+class Answer:
+    """All that is known of a command: where it lies, its verdict, and where the session came to rest."""
+
+    receipt: Receipt
+    verdict: Verdict | None = None
+    rest: Rest | None = None
+
+
+def ask(
+    given: Settings,
+    session_id: str,
+    send: Callable[[Client], Receipt],
+    *,
+    actor: str | None = None,
+    detach: bool = False,
+    wait_s: float | None = None,
+    follow_message: bool = False,
+    tell: Callable[[Any], None] | None = None,
+) -> Answer:
+    """Sends and awaits the verdict (and with `wait_s` the rest); `tell` hears each event on the way to it."""
+    from ...events.keys import check_id
+
+    check_id("session id", session_id)
+    with kafka(given) as log, client(given, log, actor=actor) as asking:
+        if detach:
+            return Answer(send(asking))
+        from .watching import Watch
+
+        with Watch(log, given.topics, given.tenant, session_id) as watch:
+            receipt = send(asking)
+            timeout_ms = max(DECIDED_MS, int((wait_s or 0) * 1000))
+            answer = Answer(receipt, watch.verdict(receipt.command_id, timeout_ms))
+            if wait_s is not None and answer.verdict and answer.verdict.kind == "applied":
+                message_id = receipt.command_id if follow_message else None
+                answer.rest = _rest(watch, wait_s, message_id, tell)
+            return answer
+
+
+def finish(answer: Answer, *, as_json: bool, done: str) -> int:
+    """Tells the answer and gives the exit code. `done` says in words what was applied."""
+    from .output import note, write_json
+
+    code, told = _judge(answer, done)
+    if as_json:
+        write_json(_answer_json(answer))
+        return code
+    if answer.rest is not None:
+        _show_rest(answer.rest)
+    if code in (Exit.DONE, Exit.NOT_IN_TIME):
+        note(told)
+        return code
+    raise Stopped(code, told)
+
+
+def _judge(answer: Answer, done: str) -> tuple[Exit, str]:
+    session_id, verdict, rest = answer.receipt.session_id, answer.verdict, answer.rest
+    if verdict is None:
+        return Exit.DONE, f"kafka has it: command {answer.receipt.command_id}"
+    if verdict.kind == "refused":
+        code = Exit.NOT_FOUND if verdict.reason == "unknown_session" else Exit.REFUSED
+        return code, f"refused ({verdict.reason}): {verdict.detail}"
+    if verdict.kind == "undecided":
+        return Exit.NOT_IN_TIME, (
+            f"kafka has it as command {answer.receipt.command_id}, and nothing came of it yet: a repeat changes "
+            "nothing, else see with 'wakeful status' whether 'wakeful run' is running"
+        )
+    if verdict.kind == "kept":
+        return Exit.DONE, (
+            f"kept: session {session_id} is held and decides it once released; see 'wakeful session show {session_id}'"
+        )
+    if rest is None:
+        return Exit.DONE, done
+    if rest.status == "Failed":
+        return Exit.REFUSED, f"the session failed: {rest.detail}"
+    if rest.status == "Held":
+        return Exit.REFUSED, (
+            f"the session is held ({rest.detail}): mend it, then 'wakeful session release {session_id}'"
+        )
+    if not rest.status:
+        return Exit.NOT_IN_TIME, (
+            f"the session has not come to rest in time: see 'wakeful session show {session_id}'"
+        )
+    if rest.status == "Waiting" and rest.approvals:
+        proposal = rest.approvals[-1]
+        return Exit.DONE, (
+            f"waiting for approval of {proposal.name} by {proposal.approver}: "
+            f"'wakeful approval approve {proposal.proposal_id} --session {session_id}'"
+        )
+    return Exit.DONE, f"{rest.status.lower()}{': ' + rest.detail if rest.detail else ''}"
+
+
+def _rest(
+    watch: Watch, wait_s: float, message_id: str | None, tell: Callable[[Any], None] | None
+) -> Rest:
+    from .watching import Rest
+
+    for seen in watch.rest(int(wait_s * 1000), message_id=message_id):
+        if isinstance(seen, Rest):
+            return seen
+        if tell is not None:
+            tell(seen)
+    raise RuntimeError("a watch ends with its rest")
+
+
+def _show_rest(rest: Rest) -> None:
+    from .output import shown_text
+    from .words import as_json
+
+    for reply in rest.replies:
+        typer.echo(shown_text(as_json(reply), 10_000))
+    if rest.outcome is not None:
+        typer.echo(f"outcome: {shown_text(as_json(rest.outcome), 10_000)}")
+
+
+def _answer_json(answer: Answer) -> dict[str, Any]:
+    from .words import as_json
+
+    receipt, verdict, rest = answer.receipt, answer.verdict, answer.rest
+    found: dict[str, Any] = as_json(receipt)
+    if verdict is not None:
+        found["verdict"] = verdict.kind
+        if verdict.kind == "refused":
+            found |= {"reason": verdict.reason, "detail": verdict.detail}
+    if rest is not None:
+        found |= {
+            "status": rest.status or None,
+            "replies": [as_json(reply) for reply in rest.replies],
+            "outcome": as_json(rest.outcome),
+            "approvals": [
+                {"proposal_id": a.proposal_id, "action": a.name, "digest": a.digest.hex()}
+                for a in rest.approvals
+            ],
+        }
+        if rest.detail:
+            found["detail"] = rest.detail
+    return found

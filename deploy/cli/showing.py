@@ -1,0 +1,171 @@
+"""One session, from the views and the end of its partition, as JSON or for people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ..exits import Exit, Stopped
+from ..settings import Settings
+from .context import kafka, queries
+
+if TYPE_CHECKING:
+    from ...events.log.protocol import Log
+    from ...projections.queries import Queries
+
+VIEWS_MS = 3_000
+"""How long a read waits for the views to reach what the log held when it was asked."""
+
+BACK_MS = 15 * 60_000
+"""How far before a session's last event its other events are looked for: a partition has no index."""
+
+
+@dataclass(slots=True)
+class Found:
+    """A session's row, its approvals that are open, its last events, and what could not be had."""
+
+    row: dict[str, Any]
+    approvals: list[dict[str, Any]]
+    events: list[dict[str, Any]] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def find_session(given: Settings, session_id: str, *, events_max: int) -> Found:
+    """The session as of now; `NOT_FOUND` once the views hold all that the log does and it is not among them."""
+    from ...events.keys import check_id
+
+    check_id("session id", session_id)
+    with queries(given) as views:
+        notes: list[str] = []
+        try:
+            with kafka(given) as log:
+                _catch_up(given, session_id, views, log, notes)
+                row = _row(given, session_id, views, notes)
+                found = Found(row, _approvals(given, session_id, views), notes=notes)
+                if events_max:
+                    _add_events(given, log, found, events_max)
+                return found
+        except Stopped as stopped:
+            if stopped.code != Exit.UNAVAILABLE:
+                raise
+            notes.append(f"as of the last projection: {stopped.message}")
+            row = _row(given, session_id, views, notes)
+            return Found(row, _approvals(given, session_id, views), notes=notes)
+
+
+def show_session(found: Found, *, as_json: bool) -> None:
+    """One JSON object, or what a person asks first: where it stands, why, and what can be done."""
+    from .output import facts, note, write_json
+
+    if as_json:
+        write_json({**found.row, "approvals": found.approvals, "events": found.events})
+    else:
+        row = found.row
+        held = f" (held: {row['held_reason']})" if row["held_reason"] else ""
+        facts(
+            [
+                ("session", row["session_id"]),
+                ("tenant", row["tenant"]),
+                ("workflow", f"{row['workflow']} v{row['workflow_version'] or '-'}"),
+                ("status", f"{row['status']}{held}"),
+                ("held because", row["held_detail"]),
+                ("turn", row["turn"]),
+                ("messages", row["messages"]),
+                ("refusals", row["refusals"] or None),
+                ("opened", f"{_time(row['opened_at'])} by {row['opened_by']}"),
+                ("last event", f"{_time(row['updated_at'])} (seq {row['seq']})"),
+                ("last reply", _text(row["last_reply"])),
+                ("outcome", _text(row["outcome"])),
+                ("failure", _text(row["failure"])),
+                ("cancelled", row["cancel_reason"]),
+            ]
+        )
+        _show_lists(found)
+    for told in found.notes:
+        note(told)
+
+
+def _show_lists(found: Found) -> None:
+    import typer
+
+    from .output import when
+
+    row = found.row
+    if row["waiting_for"]:
+        typer.echo("\nwaits for")
+        for owed in row["waiting_for"]:
+            until = (
+                f"  {owed['expiry']} {when(owed['expires_at_ms'])}" if owed["expires_at_ms"] else ""
+            )
+            typer.echo(f"  {owed['kind']:<9} {owed['name']}  {owed['id']}{until}")
+    for approval in found.approvals:
+        typer.echo(
+            f"  decide: wakeful approval approve {approval['proposal_id']} --session {row['session_id']}"
+        )
+    if row["next_valid"]:
+        typer.echo("\nmay be asked (as of its last rest)")
+        for command in row["next_valid"]:
+            answer = "yes" if command["allowed"] else "no "
+            typer.echo(f"  {answer}  {command['command']:<16} {command['reason']}")
+    if found.lines:
+        typer.echo("\nlast events")
+        for line in found.lines:
+            typer.echo(f"  {line}")
+
+
+def _catch_up(given: Settings, session_id: str, views: Queries, log: Log, notes: list[str]) -> None:
+    from ...events.errors import Transient
+    from ...events.keys import partition_of, session_key
+    from ...events.log.protocol import Isolation, Place
+
+    events = given.topics.events
+    number = partition_of(session_key(given.tenant, session_id), log.partitions(events))
+    place = Place(events, number)
+    end = log.ends([place], Isolation.COMMITTED)[place][1]
+    try:
+        views.wait_for({place: end}, timeout_ms=VIEWS_MS)
+    except Transient as behind:
+        notes.append(str(behind))
+
+
+def _row(given: Settings, session_id: str, views: Queries, notes: list[str]) -> dict[str, Any]:
+    rows = views.session(session_id, tenant=given.tenant)
+    if not rows:
+        behind = f" ({notes[0]})" if notes else ""
+        raise Stopped(
+            Exit.NOT_FOUND,
+            f"no session {session_id!r} of tenant {given.tenant}{behind}: see 'wakeful session list'",
+        )
+    return rows[0]
+
+
+def _approvals(given: Settings, session_id: str, views: Queries) -> list[dict[str, Any]]:
+    return views.approvals(tenant=given.tenant, session_id=session_id, limit=100)
+
+
+def _add_events(given: Settings, log: Log, found: Found, events_max: int) -> None:
+    from .reading import last_events
+    from .words import event_json, event_line
+
+    updated_ms = int(found.row["updated_at"].timestamp() * 1000)
+    opened_ms = int(found.row["opened_at"].timestamp() * 1000) if found.row["opened_at"] else 0
+    since_ms = max(opened_ms, updated_ms - BACK_MS) - 1_000  # the log's clocks differ a little
+    seen = last_events(
+        log, given.topics, given.tenant, found.row["session_id"], since_ms, events_max
+    )
+    found.events = [event_json(e, partition=at.partition, offset=at.offset) for e, at in seen]
+    found.lines = [event_line(e) for e, _ in seen]
+    if len(seen) < min(events_max, found.row["seq"]):
+        session_id = found.row["session_id"]
+        found.notes.append(f"for older events: 'wakeful tail --session {session_id} --from-start'")
+
+
+def _time(value: Any) -> str:
+    return value.strftime("%Y-%m-%d %H:%M:%S") if value is not None else "-"
+
+
+def _text(value: Any) -> str | None:
+    from .output import shown_text
+
+    return None if value is None else shown_text(value, 2_000)

@@ -1,0 +1,165 @@
+"""Watches what becomes of one command, and of the turn it starts, in the session's own partitions.
+
+The reader stands at the ends of events and outcomes before the command is sent, so nothing of it is missed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from time import monotonic
+from types import TracebackType
+from typing import Self
+
+from ...events import records as r
+from ...events.codec import decode_event, decode_outcome
+from ...events.errors import Undecodable
+from ...events.keys import partition_of, session_key
+from ...events.log.protocol import Isolation, Log, Place, Reader, Record
+from ...events.topics import Topics
+
+POLL_MS = 50
+RECORDS_MAX = 500
+
+Fact = r.Event | r.Outcome
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What became of a command: `applied`, `refused`, `kept` (the session is held), or `undecided` in time."""
+
+    kind: str
+    reason: str = ""
+    detail: str = ""
+
+
+@dataclass(slots=True)
+class Rest:
+    """Where the session came to rest: its replies on the way, and `status`, empty where it did not in time."""
+
+    status: str = ""
+    detail: str = ""
+    replies: list[r.Payload] = field(default_factory=list)
+    outcome: r.Payload | None = None
+    approvals: list[r.ApprovalRequested] = field(default_factory=list)
+
+
+class Watch:
+    """See the module. Use it as `with Watch(…) as watch:`, then send, then ask."""
+
+    def __init__(self, log: Log, topics: Topics, tenant: str, session_id: str) -> None:
+        self._key = session_key(tenant, session_id)
+        number = partition_of(self._key, log.partitions(topics.events))
+        self._events = Place(topics.events, number)
+        self._outcomes = Place(topics.outcomes, number)
+        places = [self._events, self._outcomes]
+        ends = log.ends(places, Isolation.COMMITTED)
+        self._reader: Reader = log.reader(Isolation.COMMITTED)
+        self._reader.assign({place: ends[place][1] for place in places})
+        self._queue: deque[Fact] = deque()
+
+    def verdict(self, command_id: str, timeout_ms: int) -> Verdict:
+        """What became of the command; its events stay to be read by `rest`."""
+        limit = monotonic() + timeout_ms / 1000
+        while (fact := self._next(limit)) is not None:
+            if isinstance(fact, r.Outcome):
+                if fact.seq is None and fact.command_id == command_id:
+                    return Verdict("refused", fact.reason or "", fact.detail or "")
+            elif fact.envelope.cause.command_id == command_id:
+                self._queue.appendleft(fact)
+                return _verdict(fact.body)
+        return Verdict("undecided")
+
+    def rest(self, timeout_ms: int, *, message_id: str | None = None) -> Iterator[r.Event | Rest]:
+        """The events up to the session's next rest, then the `Rest`.
+
+        With a `message_id` it is the rest of the turn which that message starts; what an earlier turn says is not
+        counted.
+        """
+        limit = monotonic() + timeout_ms / 1000
+        rest = Rest()
+        ours = message_id is None
+        while not rest.status and (fact := self._next(limit)) is not None:
+            if isinstance(fact, r.Outcome):
+                continue
+            body = fact.body
+            ours = ours or (isinstance(body, r.TurnStarted) and body.message_id == message_id)
+            yield fact
+            _take(rest, body, ours=ours)
+        yield rest
+
+    def close(self) -> None:
+        """Frees the reader."""
+        self._reader.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _next(self, limit: float) -> Fact | None:
+        while not self._queue:
+            if monotonic() >= limit:
+                return None
+            for item in self._reader.poll(RECORDS_MAX, POLL_MS):
+                fact = self._fact(item) if isinstance(item, Record) else None
+                if fact is not None:
+                    self._queue.append(fact)
+        return self._queue.popleft()
+
+    def _fact(self, record: Record) -> Fact | None:
+        if record.key != self._key:
+            return None
+        try:
+            if record.topic == self._events.topic:
+                return decode_event(record.value, record.headers)
+            return decode_outcome(record.value, record.headers)
+        except Undecodable:
+            return None  # written by a later release: a watcher shows what it can
+
+
+def _verdict(body: r.EventBody) -> Verdict:
+    match body:
+        case r.CommandRefused():
+            return Verdict("refused", body.reason, body.detail)
+        case r.CommandParked():
+            return Verdict("kept")
+        case _:
+            return Verdict("applied")
+
+
+def _take(rest: Rest, body: r.EventBody, *, ours: bool) -> None:
+    """Notes what was said, and whether the session rests now. A held or ended session rests for every turn."""
+    match body:
+        case r.SessionCompleted():
+            rest.status, rest.outcome = "Completed", body.outcome
+        case r.SessionFailed():
+            rest.status = "Failed"
+            rest.detail = f"{body.failure.kind}: {body.failure.message}"
+        case r.SessionCancelled():
+            rest.status = "Cancelled"
+        case r.SessionHeld():
+            rest.status, rest.detail = "Held", f"{body.reason}: {body.detail}"
+        case r.NondeterminismFound():
+            rest.status = "Held"
+            rest.detail = (
+                f"step {body.step}: the history holds {body.expected}, the code gave {body.actual}"
+            )
+        case r.ReplySent() if ours:
+            rest.replies.append(body.message)
+        case r.ApprovalRequested() if ours:
+            rest.approvals.append(body)
+        case r.SessionWaiting() if ours and any(o.kind == "approval" for o in body.obligations):
+            rest.status = "Waiting"  # for a person; timers and activities go on by themselves
+            rest.detail = ", ".join(f"{o.kind} {o.name}" for o in body.obligations)
+        case r.TurnCompleted() if ours:
+            rest.status = "Suspended"
+        case _:
+            pass
