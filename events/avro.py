@@ -17,6 +17,7 @@ from fastavro.read import SchemaResolutionError
 
 from ..schemas import Library, SchemaVersion, bundled
 from .errors import PayloadTooLarge, Undecodable
+from .flat import FlatReader, FlatWriter
 from .scan import SCAN_ABOVE, scan
 from .shapes import NAMESPACE, Shape, shape_of
 
@@ -46,19 +47,24 @@ class Encoded:
 
 
 @dataclass(frozen=True, slots=True)
-class _Writer:
-    shape: Shape
+class _Known:
+    """A class, ready to be written; `schema` is as its file has it."""
+
     version: SchemaVersion
     frame: bytes
-    schema: Any
+    shape: Shape
+    writer: FlatWriter
+    schema: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
+    """How bytes of one fingerprint are read: `wanted` only where today's schema is another one."""
+
     name: str
-    build: Callable[[dict[str, Any]], object]
     written: Any
     wanted: Any
+    build: Callable[[dict[str, Any]], Any]
 
 
 class Codec:
@@ -83,7 +89,7 @@ class Codec:
         self._wrapper = wrapper
         self._canonical = canonical
         self._value_max = value_max
-        self._writers: dict[type, _Writer] = {}
+        self._known: dict[type, _Known] = {}
         self._readers: dict[bytes, _Reader] = {}
         if wrapper is not None:
             self._lead_name, self._body_name = (f.name for f in fields(wrapper))
@@ -91,21 +97,18 @@ class Codec:
 
     def encode(self, record: object) -> Encoded:
         """The record as bytes. TypeError and ValueError name the field and the value; nothing is coerced."""
-        body = record if self._wrapper is None else self._unwrap(record)
-        writer = self._writers.get(type(body)) or self._add_writer(type(body))
-        packed = writer.shape.pack(body)
-        if self._wrapper is not None:
-            packed = {self._lead_name: self._lead.pack(getattr(record, self._lead_name)), **packed}
+        cls = type(record) if self._wrapper is None else self._body_class(record)
+        known = self._known.get(cls) or self._prepare(cls)
         out = BytesIO()
-        out.write(writer.frame)
+        out.write(known.frame)
         try:
-            schemaless_writer(out, writer.schema, packed)
+            known.writer.write(out, record)
         except (OverflowError, ValueError) as error:
-            raise ValueError(self._unstorable(record, writer.shape) or str(error)) from error
+            raise ValueError(known.writer.unstorable(record) or str(error)) from error
         value = out.getvalue()
+        version = known.version
         if len(value) > self._value_max:
-            raise PayloadTooLarge(writer.shape.name, size=len(value), limit=self._value_max)
-        version = writer.version
+            raise PayloadTooLarge(version.record, size=len(value), limit=self._value_max)
         return Encoded(version.fingerprint, value[FRAME:], value, version.record)
 
     def decode(self, value: bytes | None, fingerprint: bytes | None) -> Any:
@@ -136,10 +139,11 @@ class Codec:
         source = BytesIO(body)
         try:
             read = schemaless_reader(source, reader.written, None)
-        except EOFError as error:
-            raise Undecodable("truncated", f"{reader.name} ends early: {error}") from error
         except FOREIGN as error:
-            raise Undecodable("bad_value", f"{reader.name}: {error}") from error
+            # A number that is cut is an IndexError in fastavro, as is a branch that a union lacks.
+            cut = isinstance(error, IndexError) and source.tell() == len(body)
+            word = "truncated" if cut or isinstance(error, EOFError) else "bad_value"
+            raise Undecodable(word, f"{reader.name}: {error or 'the bytes end early'}") from error
         if source.tell() != len(body):
             left = len(body) - source.tell()
             raise Undecodable("trailing_bytes", f"{left} bytes after the end of {reader.name}")
@@ -149,20 +153,19 @@ class Codec:
             read = _resolve(reader, body)
         return reader.build(cast("dict[str, Any]", read))
 
-    def _unwrap(self, record: object) -> object:
+    def _body_class(self, record: object) -> type:
         if type(record) is not self._wrapper:
             wanted = cast("type", self._wrapper).__name__
             raise TypeError(f"expected {wanted}, got {type(record).__name__}")
-        return getattr(record, self._body_name)
+        return type(getattr(record, self._body_name))
 
-    def _unstorable(self, record: object, shape: Shape) -> str | None:
+    def _parts(self, shape: Shape) -> list[tuple[str, Shape]]:
+        """What is written as one record: the lead and the body of a wrapper, or the record itself."""
         if self._wrapper is None:
-            return shape.unstorable(record)
-        return self._lead.unstorable(getattr(record, self._lead_name)) or shape.unstorable(
-            getattr(record, self._body_name)
-        )
+            return [("", shape)]
+        return [(self._lead_name, self._lead), (self._body_name, shape)]
 
-    def _add_writer(self, cls: type) -> _Writer:
+    def _prepare(self, cls: type) -> _Known:
         name = f"{NAMESPACE}.{cls.__name__}"
         if self._classes.get(name) is not cls:
             raise TypeError(f"{cls.__name__} is not a record of this codec")
@@ -174,9 +177,9 @@ class Codec:
         if named != lead + shape.names:
             raise TypeError(f"{version.file} has {named}, its class has {lead + shape.names}")
         frame = b"\0" + version.id.to_bytes(4, "big")
-        writer = _Writer(shape, version, frame, parse_schema(schema))
-        self._writers[cls] = writer
-        return writer
+        known = _Known(version, frame, shape, FlatWriter(self._parts(shape), schema), schema)
+        self._known[cls] = known
+        return known
 
     def _add_reader(self, fingerprint: bytes) -> _Reader:
         version = self._library.of_fingerprint(fingerprint)
@@ -185,25 +188,24 @@ class Codec:
         cls = self._classes.get(version.record)
         if cls is None:
             raise Undecodable("wrong_record", f"{version.record} does not belong here")
-        writer = self._writers.get(cls) or self._add_writer(cls)
-        written, wanted = writer.schema, None
-        if version.fingerprint != writer.version.fingerprint:
-            written, wanted = parse_schema(self._library.schema(version)), writer.schema
-        reader = _Reader(version.record, self._builder(writer.shape), written, wanted)
+        known = self._known.get(cls) or self._prepare(cls)
+        if version.fingerprint == known.version.fingerprint:
+            flat = FlatReader(self._parts(known.shape), known.schema, self._wrapper or cls)
+            reader = _Reader(version.record, flat.schema, None, flat.build)
+        else:
+            written = parse_schema(self._library.schema(version))
+            wanted = parse_schema(known.schema)
+            reader = _Reader(version.record, written, wanted, self._resolved(known.shape))
         self._readers[fingerprint] = reader
         return reader
 
-    def _builder(self, shape: Shape) -> Callable[[dict[str, Any]], object]:
+    def _resolved(self, shape: Shape) -> Callable[[dict[str, Any]], Any]:
+        """What builds a record from fastavro's dicts, whose fields may come in any order."""
         wrapper = self._wrapper
         if wrapper is None:
             return shape.build
         name, lead = self._lead_name, self._lead
-
-        def build(read: dict[str, Any]) -> object:
-            first = lead.build(read.pop(name))
-            return wrapper(first, shape.build(read))
-
-        return build
+        return lambda read: wrapper(lead.build(read.pop(name)), shape.build(read))
 
     def _fingerprint_of(self, id_: int) -> bytes:
         version = self._library.of_id(id_)

@@ -9,12 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from .errors import Undecodable
+from .limits import ITEMS_MAX
 
 SCAN_ABOVE = 16 * 1024
 """Bytes up to which a record may hold whatever it can: a few thousand items, a few milliseconds."""
-
-SCAN_ITEMS_MAX = 32_768
-"""Array items in one record, over all of its arrays; decoding them stays below 50 ms."""
 
 
 def scan(schema: dict[str, Any], body: bytes) -> None:
@@ -70,8 +68,8 @@ class _Walk:
                 count = -count
                 self.number()
             self.items += count
-            if self.items > SCAN_ITEMS_MAX:
-                raise Undecodable("too_large", f"over {SCAN_ITEMS_MAX} items in its arrays")
+            if self.items > ITEMS_MAX:
+                raise Undecodable("too_large", f"over {ITEMS_MAX} items in its arrays")
             for _ in range(count):
                 self.value(items)
 

@@ -17,9 +17,6 @@ NAMESPACE = "wakeful.v1"
 
 PRIMITIVES: dict[type, str] = {str: "string", int: "long", bytes: "bytes", bool: "boolean"}
 
-ITEMS_MAX = 65_536
-"""Items of one array; a session's state with everything at its bound stays below."""
-
 KINDS_MAX = 4_096
 """Combinations of types remembered per class; only nullable fields vary, so that is 12 of them."""
 
@@ -54,7 +51,7 @@ class Shape:
         self._get = _getter(self.names)
         self._packs: dict[tuple[type, ...], tuple[Step, ...]] = {}
         self._builds = tuple(
-            (f.name, _builder(f)) for f in self.fields if f.shape is not None or f.many
+            (f.name, builder(f)) for f in self.fields if f.shape is not None or f.many
         )
 
     def pack(self, record: object) -> dict[str, Any]:
@@ -154,7 +151,7 @@ def _getter(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
 def _packer(field: Field) -> Callable[[Any], object]:
     shape, branch = field.shape, field.avro()
     if field.many:
-        return _many_packer(field)
+        return many_packer(field)
     if shape is None:
         return lambda value: (branch, value)
     if field.nullable:
@@ -162,12 +159,10 @@ def _packer(field: Field) -> Callable[[Any], object]:
     return shape.pack
 
 
-def _many_packer(field: Field) -> Callable[[Any], object]:
+def many_packer(field: Field) -> Callable[[Any], object]:
     shape, kind, name = field.shape, field.kind, field.name
 
     def pack(values: tuple[Any, ...]) -> list[object]:
-        if len(values) > ITEMS_MAX:
-            raise ValueError(f"{name}: expected at most {ITEMS_MAX} items, got {len(values)}")
         if shape is not None:
             return [shape.pack(value) for value in values]
         for value in values:
@@ -178,7 +173,7 @@ def _many_packer(field: Field) -> Callable[[Any], object]:
     return pack
 
 
-def _builder(field: Field) -> Callable[[Any], object]:
+def builder(field: Field) -> Callable[[Any], object]:
     shape = field.shape
     if shape is None:
         return tuple
