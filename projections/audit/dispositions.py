@@ -12,9 +12,6 @@ from .history import At, Fact, History, Request, cause_of, of, place_of
 NO_OP_KINDS = frozenset({"FireTimer"})
 """Commands that are nudges: what is due becomes fact before they are looked at, so they may leave nothing."""
 
-_NOT_ACCEPTED = (r.CommandRefused, r.CommandParked)
-"""A kept command was looked at by no check yet: two contents under one id are told apart on release."""
-
 NO_CONSENT = (r.CommandRefused, r.CommandParked, r.SessionWaiting)
 """What a command may lead to without being accepted: refused, kept for later, or the session parks after a repeat."""
 
