@@ -53,6 +53,8 @@ def _issued_at(body: bytes) -> tuple[int, int]:
     at = 0
     for _ in range(TEXTS_BEFORE_ISSUED_AT):
         size, at = _number(body, at)
+        if size < 0:
+            raise Undecodable("bad_value", f"the length before {at} is negative")
         at += size
     return at, _number(body, at)[1]
 

@@ -124,7 +124,8 @@ def dead_letter_headers(record: Record, reason: str, detail: str) -> list[Header
 
 def dead_letter_in(headers: Headers) -> DeadLetter | None:
     """What `dead_letter_headers` wrote, or null where the record is no dead letter of ours."""
-    found = {k[len(DEAD) :]: v.decode() for k, v in headers or () if k.startswith(DEAD)}
+    marks = [(key, value) for key, value in headers or () if key.startswith(DEAD)]
+    found = {key[len(DEAD) :]: value.decode("utf-8", "replace") for key, value in marks}
     try:
         return DeadLetter(
             reason=found["reason"],
