@@ -1,0 +1,84 @@
+"""What every event says besides its fact, and the small records that facts are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """User data: inline bytes in `encoding` (`json`), or a reference to them. `digest` is keyed per tenant."""
+
+    encoding: str
+    inline: bytes | None
+    ref: str | None
+    digest: bytes
+    size: int
+    key_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What went wrong in an activity: `kind` is the engine's word, `type` and `message` are the tool's."""
+
+    kind: str
+    type: str
+    message: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One entry of the version vector: workflow, prompt, model, a tool, or the policy set."""
+
+    name: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Obligation:
+    """Something the session owes or awaits; `expires_at_ms` is when, and `expiry` what happens then."""
+
+    kind: str
+    id: str
+    name: str
+    expires_at_ms: int | None
+    expiry: str
+
+
+@dataclass(frozen=True, slots=True)
+class NextValid:
+    """A command that may be applied now, or the reason why it may not."""
+
+    command: str
+    allowed: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """The command that led here: where it lies, its id, and (external ones) what dedupe must remember."""
+
+    topic: str
+    partition: int
+    offset: int
+    command_id: str
+    command_hash: bytes | None
+    issued_at_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """What every event says besides its fact. `prev_hash` chains the session; see `events/hashing.py`."""
+
+    tenant: str
+    session_id: str
+    seq: int
+    at_ms: int
+    actor: str
+    on_behalf_of: str | None
+    channel: str
+    cause: Cause
+    control_offset: int | None
+    versions_seq: int | None
+    prev_hash: bytes

@@ -1,0 +1,146 @@
+"""Facts about what a session owes or awaits: activities, approvals, timers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .envelope import Failure, Payload
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityRequested:
+    """A tool or model call was decided; its task is dispatched in the same transaction.
+
+    `approval` is `none` (not gated), `exempt` (its rule asked nobody) or `granted` (by `proposal_id`).
+    The `idempotency_key` is stable over attempts; `deadline_ms` is schedule-to-close on the log's clock.
+    """
+
+    activity_id: str
+    turn: int
+    step: int
+    name: str
+    queue: str
+    contract: str
+    arguments: Payload
+    digest: bytes
+    idempotency_key: str
+    attempt: int
+    start_to_close_ms: int
+    deadline_ms: int
+    approval: str
+    proposal_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityCompleted:
+    """The one recorded result of an activity."""
+
+    activity_id: str
+    attempt: int
+    result: Payload
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityFailed:
+    """The activity ended without a result: it raised, returned what cannot be stored, or ran out of time."""
+
+    activity_id: str
+    attempt: int
+    failure: Failure
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityCancelled:
+    """The activity is no longer wanted; it may have run all the same."""
+
+    activity_id: str
+    attempt: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LateResultRecorded:
+    """A result that came after its activity was settled, or for an older attempt; it changes nothing."""
+
+    activity_id: str
+    attempt: int
+    outcome: str
+    result: Payload | None
+    failure: Failure | None
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRequested:
+    """An action is proposed; a decision must name this proposal and this digest before it expires."""
+
+    proposal_id: str
+    turn: int
+    step: int
+    name: str
+    contract: str
+    arguments: Payload
+    digest: bytes
+    approver: str
+    expires_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalGranted:
+    """The envelope's actor approved exactly the action with this digest; it may be used once."""
+
+    proposal_id: str
+    digest: bytes
+    comment: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRejected:
+    """The envelope's actor declined the action."""
+
+    proposal_id: str
+    digest: bytes
+    comment: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalExpired:
+    """Nobody decided in time, by the log's order."""
+
+    proposal_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalWithdrawn:
+    """The session no longer asks."""
+
+    proposal_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TimerSet:
+    """The workflow sleeps until `due_ms`."""
+
+    timer_id: str
+    turn: int
+    step: int
+    due_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class TimerFired:
+    """The log's clock passed `due_ms`."""
+
+    timer_id: str
+    due_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class TimerCancelled:
+    """The timer is no longer wanted."""
+
+    timer_id: str
+    reason: str

@@ -1,0 +1,145 @@
+"""Facts about a session and its turns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .envelope import Failure, NextValid, Obligation, Payload, Version
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOpened:
+    """A conversation exists; nothing runs until its first message or trigger."""
+
+    workflow: str
+
+
+@dataclass(frozen=True, slots=True)
+class MessageReceived:
+    """A message joined the session's queue; the next turn (or the running one, if it asks) takes it."""
+
+    message_id: str
+    message: Payload
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStarted:
+    """A turn began on these versions; `message_id` is null for a trigger without a message."""
+
+    turn: int
+    trigger: str
+    reason: str
+    message_id: str | None
+    workflow: str
+    workflow_version: int
+    versions: tuple[Version, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplySent:
+    """The workflow said something to the conversation."""
+
+    turn: int
+    step: int
+    message: Payload
+
+
+@dataclass(frozen=True, slots=True)
+class SessionWaiting:
+    """Only waits are left; nothing runs, and memory is released."""
+
+    turn: int
+    obligations: tuple[Obligation, ...]
+    next_valid: tuple[NextValid, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TurnCompleted:
+    """The turn's function returned; `state` is what the next turn starts from."""
+
+    turn: int
+    steps: int
+    state: Payload
+    obligations: tuple[Obligation, ...]
+    next_valid: tuple[NextValid, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionCompleted:
+    """The session ended with an outcome; `verified_by` names the activity that verified it, if one did."""
+
+    turn: int
+    steps: int
+    outcome: Payload
+    state: Payload
+    verified_by: str | None
+    messages_unread: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFailed:
+    """The session ended because an activity's failure was not handled by its workflow."""
+
+    turn: int
+    failure: Failure
+    messages_unread: int
+
+
+@dataclass(frozen=True, slots=True)
+class CancellationRequested:
+    """Somebody asked the session to stop; no new work is dispatched from here on."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionCancelled:
+    """The stop was carried out: activities done, withdrawn before they ran, and in doubt (they may have run)."""
+
+    done: tuple[str, ...]
+    undone: tuple[str, ...]
+    uncertain: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NondeterminismFound:
+    """Replay gave another step than the history holds; the session is held and nothing else happened."""
+
+    turn: int
+    step: int
+    expected: str
+    actual: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionHeld:
+    """The session cannot go on; everything is kept until an operator releases it."""
+
+    reason: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommandParked:
+    """A command that arrived while held, byte for byte; it is decided, in order, on release."""
+
+    command_type: str
+    fingerprint: bytes
+    command: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SessionReleased:
+    """An operator let the session go on from where it was held."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommandRefused:
+    """A command was not applied: the check that failed, the reason in one word, and what to do in words."""
+
+    command_type: str
+    check: str
+    reason: str
+    detail: str

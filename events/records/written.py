@@ -1,0 +1,69 @@
+"""What the session processor writes beside events: tasks, outcomes, snapshots and their marks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .envelope import Payload
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityTask:
+    """One attempt of an activity, for a worker. `event_seq` is the event that asked for it."""
+
+    tenant: str
+    session_id: str
+    activity_id: str
+    attempt: int
+    name: str
+    queue: str
+    contract: str
+    arguments: Payload
+    idempotency_key: str
+    start_to_close_ms: int
+    deadline_ms: int
+    event_seq: int
+    actor: str
+    on_behalf_of: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the world outside should know: reply, approval_wanted, refused, held, completed, failed, cancelled.
+
+    `seq` is null for a refusal that left no event (unknown session).
+    """
+
+    tenant: str
+    session_id: str
+    seq: int | None
+    at_ms: int
+    kind: str
+    turn: int | None
+    message: Payload | None
+    command_id: str | None
+    reason: str | None
+    detail: str | None
+    proposal_id: str | None
+    digest: bytes | None
+    expires_at_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A session's state at a turn's end; a cache that a full refold must reproduce byte for byte."""
+
+    tenant: str
+    session_id: str
+    seq: int
+    state_version: int
+    state: bytes
+    state_hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionMark:
+    """Every session whose last unsnapshotted event lies below `low_offset` has a snapshot."""
+
+    partition: int
+    low_offset: int
