@@ -13,6 +13,7 @@ the simulation can drop the projector exactly there. Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import islice
 
 import structlog
 
@@ -23,7 +24,7 @@ from .project import Unprojectable, project
 from .rows import SESSIONS, Change, Key, Row, fold_all, no_rows
 from .views import Batch, Gap, Moved, RowsRefused, Views, ViewsLost
 
-RECORDS_MAX = 1_000
+RECORDS_MAX = 500
 """Records per transaction: the fixed cost of one is a few milliseconds, and memory stays bounded."""
 
 POLL_MS = 250
@@ -120,7 +121,8 @@ class Projector:
         )
 
     def _batch(self) -> Iterator[str]:
-        records_max = 1 if self._one_by_one else self._records_max
+        # A batch that is too much for the database meets its time limit for ever, unless it gets smaller.
+        records_max = 1 if self._one_by_one else max(1, self._records_max >> self.faults)
         polled = self._reader.poll(records_max, self._poll_ms)
         yield "j.polled"
         records = [item for item in polled if isinstance(item, Record)]
@@ -258,9 +260,7 @@ class Projector:
     def _trim(self) -> None:
         """Forgets the rows that were loaded first; they are read back when needed."""
         for rows in self._rows.values():
-            for key in (
-                list(rows)[: len(rows) - self._rows_max] if len(rows) > self._rows_max else ()
-            ):
+            for key in list(islice(rows, max(0, len(rows) - self._rows_max))):
                 del rows[key]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...events import records as r
-from ...events.log.protocol import Record
+from ...events.log.protocol import Place, Record
 from .evidence import Asked, Violation
 from .history import At, Fact, History, Request, cause_of, of, place_of
 
@@ -79,9 +79,7 @@ def no_skew(history: History) -> Iterator[Violation]:
     there = {(record.topic, record.partition, record.offset) for record, _ in history.requests}
     for fact in history.facts:
         cause = fact.event.envelope.cause
-        limit = committed.get(
-            place_of(fact.record)._replace(topic=cause.topic, partition=cause.partition)
-        )
+        limit = committed.get(Place(cause.topic, cause.partition))
         if cause.topic == history.evidence.topics.commands and (
             limit is None or cause.offset >= limit
         ):
@@ -97,9 +95,7 @@ def no_skew(history: History) -> Iterator[Violation]:
     for record, letter in history.dead_letters:
         if letter.topic != history.evidence.topics.commands:
             continue
-        limit = committed.get(
-            place_of(record)._replace(topic=letter.topic, partition=letter.partition)
-        )
+        limit = committed.get(Place(letter.topic, letter.partition))
         if limit is None or letter.offset >= limit:
             told = f"the command at {letter.partition}/{letter.offset} is dead, but above the committed offset {limit}"
             yield Violation(4, _key(record), record.offset, told)
