@@ -39,14 +39,15 @@ def demo(
     complaints wait for an approval; the answer goes to an outbox folder. Brings up the local stack where none
     runs, and stops it again. Exits with 1 if a message is lost, answered twice, or the model asked in vain.
     """
-    from .. import logs
-    from .runner import run
-
-    logs.configure("error", "text")  # the processes log to their own files; what they do is shown here
     messages = _messages(input_file)
     if ask and not sys.stdin.isatty():
         raise Stopped(Exit.USAGE, "--ask needs a terminal: run it from one, or leave --ask out")
     _check_model()
+    from .. import logs
+    from .runner import run
+
+    # The processes log to files of their own; what becomes of them is shown here.
+    logs.configure("error", "text")
     result = run(messages, os.environ, asks=ask)
     _show(result, as_json=as_json)
     return Exit.DONE if result.report.kept else Exit.REFUSED
@@ -85,5 +86,5 @@ def _show(result: Result, *, as_json: bool) -> None:
         note(
             f"every promise was kept, through {result.report.kills} kills: nothing lost, nothing done twice"
         )
-    if not as_json:
+    if not as_json and not result.removed:
         note(f"look inside: wakeful up; WAKEFUL_NAMESPACE={result.namespace} wakeful session list")

@@ -162,6 +162,7 @@ class EndpointModel:
             with urllib.request.urlopen(request, timeout=CALL_LIMIT_S) as response:  # noqa: S310 the same
                 raw = response.read(RESPONSE_BYTES_MAX)
         except urllib.error.HTTPError as error:
+            error.close()
             raise ModelFailed(
                 f"the model's endpoint answered {error.code} {error.reason}"
             ) from error

@@ -19,6 +19,7 @@ from ...commands.client import Client
 from ...events.errors import Transient
 from ...events.log.kafka import KafkaLog
 from ...processors.app import load_app
+from ...projections.database import drop
 from ..clock import SystemClock
 from ..exits import Exit, Stopped
 from ..processes import apply_topics, check_cluster, prepare_views
@@ -50,6 +51,7 @@ class Result:
     namespace: str
     outbox: Path
     seconds: float
+    removed: bool
 
     def to_json(self) -> dict[str, Any]:
         """One object."""
@@ -83,7 +85,12 @@ def run(messages: Sequence[Incoming], environ: Mapping[str, str], *, asks: bool)
         )
         found = _play(settings, environ, messages, outbox, view, asks=asks)
         report = compute(found)
-    result = Result(report, namespace, outbox.folder, round(monotonic() - since_s, 1))
+        removed = report.kept and bool(environ.get("WAKEFUL_KAFKA"))
+        if removed:
+            _remove(settings)
+            view.line(f"removed the topics and views of {namespace}: the broker is not ours")
+    seconds = round(monotonic() - since_s, 1)
+    result = Result(report, namespace, outbox.folder, seconds, removed)
     (home / "report.json").write_text(json.dumps(result.to_json(), indent=2), encoding="utf-8")
     return result
 
@@ -139,6 +146,13 @@ def _play(
         return evidence.gather(
             log, settings, queues, messages, outbox, drive.kills, supervisor.exit_codes
         )
+
+
+def _remove(settings: Settings) -> None:
+    with KafkaLog(settings.kafka_servers, client_id=f"{settings.namespace}.demo") as log:
+        specs = settings.topics.specs(load_app(APP).queues, settings.partitions)
+        log.delete_topics([spec.name for spec in specs])
+    drop(settings.postgres_url, settings.namespace)
 
 
 def _client(log: KafkaLog, settings: Settings, actor: str) -> Client:

@@ -1,0 +1,101 @@
+"""The whole demo on a real stack: a few messages, three kills, and nothing lost or done twice."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from wakeful.deploy.exits import Exit
+
+MESSAGES = (
+    {"customer": "c1", "text": "I was charged twice, I want my money back."},
+    {"text": "Where is my parcel?"},
+    {"customer": "c2", "text": "half a character \ud83d, a nul \x00, and an é"},
+    {"customer": "c3", "text": ""},
+    {"customer": "c4", "text": "This is unacceptable."},
+    {"customer": "c1", "text": "And where is my card?"},
+)
+LIMIT_S = 100
+
+
+def demo(*arguments: str, home: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "wakeful", "demo", *arguments],
+        env={**os.environ, "WAKEFUL_HOME": str(home), **environ},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.chaos
+def test_nothing_is_lost_or_done_twice(endpoints, postgres_url, tmp_path) -> None:
+    path = tmp_path / "some.jsonl"
+    path.write_text("\n".join(map(json.dumps, MESSAGES)))
+    run = demo(
+        "--json",
+        "--input",
+        str(path),
+        home=tmp_path / "home",
+        WAKEFUL_KAFKA=endpoints.kafka,
+        WAKEFUL_POSTGRES=postgres_url,
+        WAKEFUL_REDIS=endpoints.redis,
+    )
+    assert run.returncode == 0, run.stderr
+    report = json.loads(run.stdout)
+    expected = {
+        "messages": 6,
+        "sessions_finished": 6,
+        "repeated_model_calls": 0,
+        "answers": 6,
+        "duplicate_answers": 0,
+        "lost_messages": 0,
+        "approvals": 2,
+        "unapproved_answers": 0,
+        "kills": 3,
+        "refold_equals_views": True,
+        "audit_violations": 0,
+        "problems": [],
+    }
+    assert {name: report[name] for name in expected} == expected
+    kinds = [json.loads(p.read_text())["kind"] for p in Path(report["outbox"]).glob("answers/*")]
+    assert sorted(kinds) == ["complaint", "other", "other", "question", "question", "refund"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('{"text": "fine"}\n{"text"', "some.jsonl:2: not json"),
+        ("", "holds no message"),
+        (None, "no such file"),
+    ],
+)
+def test_an_input_that_will_not_do_is_told_before_anything_starts(
+    content: str | None, said: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "some.jsonl"
+    if content is not None:
+        path.write_text(content)
+    run = demo("--json", "--input", str(path), home=tmp_path / "home")
+    assert (run.returncode, run.stdout) == (Exit.USAGE, "")
+    assert said in run.stderr
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_person_is_asked_on_a_terminal_only(tmp_path: Path) -> None:
+    run = demo("--ask", home=tmp_path / "home")
+    assert run.returncode == Exit.USAGE
+    assert "--ask needs a terminal" in run.stderr
+
+
+def test_a_model_that_cannot_be_asked_is_told_before_anything_starts(tmp_path: Path) -> None:
+    run = demo(home=tmp_path / "home", WAKEFUL_MODEL="localhost:11434")
+    assert run.returncode == Exit.USAGE
+    assert "WAKEFUL_MODEL=localhost:11434" in run.stderr
+    assert not (tmp_path / "home").exists()
