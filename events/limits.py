@@ -25,5 +25,5 @@ OVERHEAD_MAX = 16 * KIB
 TEXT_MAX = 16 * KIB
 """Characters of a free text such as an error's message."""
 
-ITEMS_MAX = 16_384
+ITEMS_MAX = 10_000
 """Items in all arrays of one record: reading them stays below 50 ms."""
