@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import cast
 
 from confluent_kafka import KafkaError, KafkaException, Message
@@ -14,6 +15,7 @@ from .protocol import Headers, LogFault, Place
 from .watchdog import Watch
 
 FULL_QUEUE_WAIT_S = 0.05
+CONNECT_WAIT_S = 1.0
 
 Delivered = Callable[[Place, int, LogFault | None], None]
 
@@ -28,6 +30,7 @@ class KafkaProducer:
         self._client: Client | None = Client(
             {**connection(bootstrap, client_id), **producing(limits, limits.plain_timeout_ms)}
         )
+        self._connect()
 
     def produce(
         self,
@@ -58,6 +61,11 @@ class KafkaProducer:
                 raise fault_of(failure, f"producing to {topic}") from failure
             else:
                 return
+
+    def _connect(self) -> None:
+        """Waits for a connection, if there is one to be had: else the first record may wait 500 ms for its producer id."""
+        with self._watch("list_topics"), suppress(KafkaException):
+            self._open().list_topics(timeout=CONNECT_WAIT_S)
 
     def poll(self) -> None:
         """See the protocol."""

@@ -199,7 +199,9 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
         log = KafkaLog(
             bootstrap,
             client_id="contract",
-            limits=KafkaLimits(record_bytes_max=RECORD_BYTES_MAX, heartbeat_ms=100),
+            limits=KafkaLimits(
+                record_bytes_max=RECORD_BYTES_MAX, heartbeat_ms=100, fetch_wait_ms=20
+            ),
         )
         world = World(log, f"{prefix}.{next(_numbers)}", virtual=False)
     yield world
