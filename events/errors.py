@@ -38,15 +38,15 @@ class WakefulError(Exception):
         return f"{self.message} ({told})" if told else self.message
 
 
-class Rejected(WakefulError):  # noqa: N818 - the three kinds are adjectives
+class Rejected(WakefulError):
     """The caller's to fix; the same input will be refused again."""
 
 
-class Transient(WakefulError):  # noqa: N818 - the three kinds are adjectives
+class Transient(WakefulError):
     """May work when tried again; whoever retries has a bound."""
 
 
-class Corrupt(WakefulError):  # noqa: N818 - the three kinds are adjectives
+class Corrupt(WakefulError):
     """What is stored contradicts itself; nothing is written until a person has looked."""
 
 

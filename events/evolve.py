@@ -7,11 +7,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from hashlib import sha256
 
 from . import records as r
 from . import state as s
 from .state import Head, SeenCommand, State, Status
 from .transitions import targets
+
+Obligated = (
+    r.ActivityRequested
+    | r.ActivityCompleted
+    | r.ActivityFailed
+    | r.ActivityCancelled
+    | r.ApprovalRequested
+    | r.ApprovalGranted
+    | r.ApprovalRejected
+    | r.ApprovalExpired
+    | r.ApprovalWithdrawn
+    | r.TimerSet
+    | r.TimerFired
+    | r.TimerCancelled
+)
 
 
 class Unfoldable(Exception):
@@ -58,7 +74,7 @@ def _remember(
     return dedupe, floor_ms
 
 
-def evolve(state: State | None, event: r.Event) -> State:  # noqa: C901, PLR0911, PLR0912 - one flat case per fact
+def evolve(state: State | None, event: r.Event) -> State:
     """The state after one more fact; `Unfoldable` where the lifecycle has no such arrow."""
     body = event.body
     allowed = targets(state.status if state else None, type(body))
@@ -71,10 +87,6 @@ def evolve(state: State | None, event: r.Event) -> State:  # noqa: C901, PLR0911
         return _opened(body)
     status = allowed[0]
     match body:
-        case r.ActivityCompleted():
-            return _settled(state, body.activity_id, body.attempt, body.result.digest)
-        case r.ActivityRequested():
-            return _requested(state, body)
         case r.MessageReceived():
             queued = s.QueuedMessage(body.message_id, event.envelope.actor, body.message)
             return replace(state, queue=(*state.queue, queued))
@@ -82,47 +94,14 @@ def evolve(state: State | None, event: r.Event) -> State:  # noqa: C901, PLR0911
             return _turn_started(state, body)
         case r.ReplySent():
             return replace(state, steps=body.step)
-        case r.TurnCompleted():
-            return _turn_ended(state, Status.SUSPENDED, body.state)
-        case r.SessionCompleted():
-            return _turn_ended(state, Status.COMPLETED, body.state)
-        case r.SessionFailed():
-            return _turn_ended(state, Status.FAILED, state.data)
+        case r.TurnCompleted() | r.SessionCompleted():
+            return _turn_ended(state, status, body.state)
+        case r.SessionFailed() | r.SessionCancelled():
+            return _turn_ended(state, status, state.data)
         case r.SessionWaiting():
             return replace(state, status=status)
-        case r.ApprovalRequested():
-            proposal = s.OpenApproval(
-                body.proposal_id,
-                body.step,
-                body.name,
-                body.digest,
-                body.approver,
-                body.expires_at_ms,
-            )
-            return replace(state, approvals=(*state.approvals, proposal), steps=body.step)
-        case r.ApprovalGranted():
-            granted = replace(state, grants=(*state.grants, s.Grant(body.proposal_id, body.digest)))
-            return _decided(granted, status, body.proposal_id, "approved", event.envelope.actor)
-        case r.ApprovalRejected():
-            return _decided(state, status, body.proposal_id, "rejected", event.envelope.actor)
-        case r.ApprovalExpired():
-            return _decided(state, status, body.proposal_id, "expired", "")
-        case r.ApprovalWithdrawn():
-            return _decided(state, status, body.proposal_id, "withdrawn", "")
-        case r.TimerSet():
-            timer = s.OpenTimer(body.timer_id, body.step, body.due_ms)
-            return replace(state, timers=(*state.timers, timer), steps=body.step)
-        case r.TimerFired() | r.TimerCancelled():
-            left = tuple(t for t in state.timers if t.timer_id != body.timer_id)
-            return replace(state, status=status, timers=left)
-        case r.ActivityFailed():
-            return _settled(state, body.activity_id, body.attempt, failure_digest(body.failure))
-        case r.ActivityCancelled():
-            return _settled(state, body.activity_id, body.attempt, b"")
         case r.CancellationRequested() | r.CommandRefused() | r.LateResultRecorded():
             return state
-        case r.SessionCancelled():
-            return _turn_ended(state, Status.CANCELLED, state.data)
         case r.NondeterminismFound():
             told = f"at turn {body.turn}, step {body.step}: history holds {body.expected}, the code gave {body.actual}"
             return replace(state, status=status, hold=s.Hold("nondeterminism", told))
@@ -134,6 +113,48 @@ def evolve(state: State | None, event: r.Event) -> State:  # noqa: C901, PLR0911
             return replace(state, status=_released(state), hold=None, parked=())
         case r.SessionOpened():
             raise Unfoldable(f"the session is open already (seq {event.envelope.seq})")
+        case _:
+            return _evolve_obligation(state, status, body, event.envelope.actor)
+
+
+def _evolve_obligation(state: State, status: str, body: Obligated, actor: str) -> State:
+    """What a fact means for what the session owes or awaits."""
+    match body:
+        case r.ActivityRequested():
+            return _requested(state, body)
+        case r.ActivityCompleted():
+            return _settled(state, body.activity_id, body.attempt, body.result.digest)
+        case r.ActivityFailed():
+            return _settled(state, body.activity_id, body.attempt, failure_digest(body.failure))
+        case r.ActivityCancelled():
+            return _settled(state, body.activity_id, body.attempt, b"")
+        case r.ApprovalRequested():
+            proposal = s.OpenApproval(
+                body.proposal_id,
+                body.step,
+                body.name,
+                body.digest,
+                body.approver,
+                body.expires_at_ms,
+            )
+            return replace(state, approvals=(*state.approvals, proposal), steps=body.step)
+        case r.ApprovalGranted():
+            granted = (*state.grants, s.Grant(body.proposal_id, body.digest))
+            return _decided(
+                replace(state, grants=granted), status, body.proposal_id, "approved", actor
+            )
+        case r.ApprovalRejected():
+            return _decided(state, status, body.proposal_id, "rejected", actor)
+        case r.ApprovalExpired():
+            return _decided(state, status, body.proposal_id, "expired", "")
+        case r.ApprovalWithdrawn():
+            return _decided(state, status, body.proposal_id, "withdrawn", "")
+        case r.TimerSet():
+            timer = s.OpenTimer(body.timer_id, body.step, body.due_ms)
+            return replace(state, timers=(*state.timers, timer), steps=body.step)
+        case r.TimerFired() | r.TimerCancelled():
+            left = tuple(t for t in state.timers if t.timer_id != body.timer_id)
+            return replace(state, status=status, timers=left)
 
 
 def _opened(body: r.EventBody) -> State:
@@ -237,7 +258,6 @@ def _released(state: State) -> str:
 
 
 def failure_digest(failure: r.Failure) -> bytes:
-    """What tells a repeated failure from another one; not a secret, never stored as evidence."""
-    return "\0".join((failure.kind, failure.type, failure.message)).encode(errors="surrogatepass")[
-        :64
-    ]
+    """What tells a repeated failure from another one."""
+    told = f"{failure.kind}\0{failure.type}\0{failure.message}"
+    return sha256(told.encode(errors="surrogatepass")).digest()

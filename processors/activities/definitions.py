@@ -10,7 +10,7 @@ import inspect
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Generic, NoReturn, NotRequired, TypeVar, get_type_hints
+from typing import Any, Generic, NoReturn, NotRequired, Protocol, TypeVar, get_type_hints
 
 from pydantic import ConfigDict, PydanticSchemaGenerationError, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
@@ -38,7 +38,7 @@ _typed_dict: Any = TypedDict
 """Called with fields that are data, which type checkers do not follow."""
 
 
-class Declined(Rejected, TypeError):  # noqa: N818 a sentence of what happened, as in events/errors
+class Declined(Rejected, TypeError):
     """A declaration that cannot work; raised at import, names the function and what to write instead."""
 
 
@@ -134,6 +134,16 @@ class Activity(Generic[R_co]):
     def stored(self, result: Any) -> Any:
         """The result as JSON-able values; `ValueError` or `TypeError` where its type has no such form."""
         return self.result_type.dump_python(result, mode="json", warnings="error")
+
+
+class Declared(Protocol):
+    """The activities of an app, as a worker needs them; see `processors.app.App`."""
+
+    name: str
+    activities: dict[str, Activity[Any]]
+
+    @property
+    def queues(self) -> list[str]: ...
 
 
 def activity(

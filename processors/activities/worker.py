@@ -20,8 +20,8 @@ import structlog
 from ...commands.models import FailActivity
 from ...events.log.protocol import Log, Place
 from ...events.topics import Topics
-from ..app import App
 from .core import UNSETTLED_MAX, Job, WorkerCore, no_failpoint
+from .definitions import Declared
 from .runner import Body, Call, Runner
 
 CONCURRENCY_DEFAULT = 100
@@ -56,7 +56,7 @@ class Worker:
         self,
         log: Log,
         topics: Topics,
-        app: App,
+        app: Declared,
         *,
         worker_id: str,
         digest_key: bytes,
