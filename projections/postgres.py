@@ -17,7 +17,7 @@ from psycopg import pq, sql
 
 from ..events.log.protocol import Place
 from .database import ANSWER_MAX_MS, Schemas, connect
-from .rows import TABLES, Key, Row
+from .rows import TABLES, Key, Row, Rows
 from .views import Batch, Gap, Moved, RowsRefused, Superseded, ViewsLost
 
 REFUSED_CLASSES = ("22", "23", "54")
@@ -239,8 +239,16 @@ def _plain(told: str) -> str:
     return told.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
 
 
+def stored_rows(url: str, namespace: str) -> Rows:
+    """Every row by its key, JSON as text: what `audit.differences` compares with a rebuild."""
+    return {
+        name: {tuple(row[column] for column in TABLES[name].key): row for row in rows}
+        for name, rows in all_rows(url, namespace).items()
+    }
+
+
 def all_rows(url: str, namespace: str) -> dict[str, Sequence[Row]]:
-    """Every row of every table, JSON as text, for comparison with a rebuild."""
+    """Every row of every table, in the order of its key, JSON as text."""
     schemas = Schemas(namespace)
     found: dict[str, Sequence[Row]] = {}
     with connect(url) as connection:

@@ -32,7 +32,7 @@ def one_disposition(history: History) -> Iterator[Violation]:
         if outcome.kind == "refused" and outcome.seq is None
     }
     settled = _settled(history)
-    first: dict[tuple[str, str, str], int] = {}
+    first = _first_by_id(history)
     for request in history.requests:
         record, asked = request
         if record.offset >= committed.get(place_of(record), 0):
@@ -47,6 +47,16 @@ def one_disposition(history: History) -> Iterator[Violation]:
         if asked is not None and _is_no_op(asked, settled):
             continue
         yield _about(request, 3, "it is below the committed offset and nothing became of it")
+
+
+def _first_by_id(history: History) -> dict[tuple[str, str, str], int]:
+    """Where each command id had its first events; the command itself may be gone by now."""
+    first: dict[tuple[str, str, str], int] = {}
+    for fact in history.facts:
+        envelope = fact.event.envelope
+        id_ = (envelope.tenant, envelope.session_id, envelope.cause.command_id)
+        first.setdefault(id_, envelope.cause.offset)
+    return first
 
 
 def _settled(history: History) -> set[tuple[str, str, str, int]]:
@@ -88,7 +98,7 @@ def no_skew(history: History) -> Iterator[Violation]:
                 4,
                 f"its command at {cause.partition}/{cause.offset} is above the committed offset {limit}",
             )
-        elif there and cause_of(fact) not in there:
+        elif there and cause_of(fact) not in there and not _is_trimmed(history, cause_of(fact)):
             yield of(
                 fact, 4, f"there is no command at {cause.topic} {cause.partition}/{cause.offset}"
             )
@@ -99,6 +109,11 @@ def no_skew(history: History) -> Iterator[Violation]:
         if limit is None or letter.offset >= limit:
             told = f"the command at {letter.partition}/{letter.offset} is dead, but above the committed offset {limit}"
             yield Violation(4, _key(record), record.offset, told)
+
+
+def _is_trimmed(history: History, at: At) -> bool:
+    topic, partition, offset = at
+    return offset < history.evidence.trimmed.get(Place(topic, partition), 0)
 
 
 def idempotent(history: History) -> Iterator[Violation]:

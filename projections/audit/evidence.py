@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ...events.errors import Transient, Undecodable
@@ -15,6 +15,10 @@ READ_MAX = 1_000
 POLL_MS = 1_000
 EMPTY_POLLS_MAX = 30
 """Polls without an answer before reading a topic is given up."""
+
+NEVER_MS = 1 << 62
+SKEW_MS = 3_600_000
+"""How far the clocks of processors may be apart, where retention is concerned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,8 @@ class Evidence:
 
     `committed` has the processors' group offset per commands partition; `rows` and `positions` are the views'
     (none: not audited). `quiescent` says that nothing runs and nothing is due, so that liveness counts as well.
+    `trimmed` has the first offset of partitions whose start was deleted by retention; `compacted` says that older
+    snapshots may be gone: what is gone for that reason is no violation.
     """
 
     topics: Topics
@@ -87,6 +93,22 @@ class Evidence:
     rows: Rows | None = None
     positions: Mapping[Place, int] | None = None
     quiescent: bool = False
+    trimmed: Mapping[Place, int] = field(default_factory=dict)
+    compacted: bool = False
+
+    @property
+    def since_ms(self) -> int:
+        """From when on tasks and outcomes are still complete."""
+        since_ms = 0
+        for place, first in self.trimmed.items():
+            kept = (
+                record.timestamp_ms
+                for record in (*self.activities, *self.outcomes, *self.dead_letters)
+                if (record.topic, record.partition) == place and record.offset >= first
+            )
+            if place.topic != self.topics.commands:
+                since_ms = max(since_ms, min(kept, default=NEVER_MS) + SKEW_MS)
+        return since_ms
 
     @property
     def records(self) -> Iterable[Record]:
@@ -110,6 +132,7 @@ def evidence_from_log(
     rows: Rows | None = None,
     positions: Mapping[Place, int] | None = None,
     quiescent: bool = False,
+    compacted: bool = False,
 ) -> Evidence:
     """Reads every topic of the namespace from its start to its end, read_committed."""
     activities = [
@@ -130,7 +153,15 @@ def evidence_from_log(
         rows=rows,
         positions=positions,
         quiescent=quiescent,
+        trimmed=_trimmed(log, (topics.commands, topics.outcomes, topics.dead_letters, *activities)),
+        compacted=compacted,
     )
+
+
+def _trimmed(log: Log, names: Iterable[str]) -> dict[Place, int]:
+    places = [Place(name, partition) for name in names for partition in range(log.partitions(name))]
+    ends = log.ends(places, Isolation.COMMITTED)
+    return {place: start for place, (start, _) in ends.items() if start > 0}
 
 
 def read_topic(log: Log, topic: str) -> list[Record]:

@@ -28,7 +28,9 @@ ENDS = (r.SessionCompleted, r.SessionFailed, r.SessionCancelled)
 def told_once(history: History) -> Iterator[Violation]:
     """13: each request has exactly one task in its queue's topic, each event for outside one outcome; and back."""
     topics = history.evidence.topics
+    since_ms = history.evidence.since_ms
     wanted: Counter[tuple[str, str, int, str]] = Counter()
+    forgotten: set[tuple[str, str, int, str]] = set()
     places: dict[tuple[str, str, int, str], tuple[str, int]] = {}
     for fact in history.facts:
         envelope, body = fact.event.envelope, fact.event.body
@@ -49,6 +51,8 @@ def told_once(history: History) -> Iterator[Violation]:
         else:
             continue
         wanted[item] += 1
+        if fact.record.timestamp_ms < since_ms:
+            forgotten.add(item)
         places[item] = (fact.record.topic, fact.record.offset)
     found: Counter[tuple[str, str, int, str]] = Counter()
     for record, task in history.tasks:
@@ -74,7 +78,7 @@ def told_once(history: History) -> Iterator[Violation]:
             found[item] += 1
             places.setdefault(item, (record.topic, record.offset))
     for item in wanted.keys() | found.keys():
-        if wanted[item] != found[item]:
+        if wanted[item] != found[item] and not (item in forgotten and not found[item]):
             tenant, session_id, seq, what = item
             topic, offset = places[item]
             told = f"seq {seq} asks for {wanted[item]} of '{what}' and there are {found[item]} ({topic})"

@@ -9,7 +9,8 @@ from wakeful.commands import models as m
 from wakeful.commands.wire import decode_command
 from wakeful.events import records as r
 from wakeful.events.codec import STATES, encode_snapshot
-from wakeful.events.headers import record_headers
+from wakeful.events.headers import BATCH, BATCH_COUNT, record_headers
+from wakeful.events.log.protocol import Place
 from wakeful.events.state import SessionState
 from wakeful.projections.audit import CHECKS, asked_by, audit
 from wakeful.projections.rows import LEDGER, SESSIONS
@@ -97,6 +98,38 @@ def test_32_an_event_that_names_another_past_is_found(begin, found):
     at = next(i for i, (a, b) in enumerate(zip(clean, forged, strict=True)) if a.value != b.value)
     numbers = found(chronicle.evidence(events=[*clean[:at], forged[at], *clean[at + 1 :]]))
     assert 32 in numbers
+
+
+def test_what_retention_took_is_no_violation(begin, found):
+    chronicle = begin().story()
+    evidence = chronicle.evidence()
+    last = evidence.outcomes[-1]
+    starts = {
+        Place(x.topic, x.partition): x.offset + 1
+        for x in (*evidence.activities, *evidence.commands[:4])
+    }
+    starts[Place(last.topic, last.partition)] = last.offset + 1
+    left = [x for x in evidence.commands if x.offset >= starts.get(Place(x.topic, x.partition), 0)]
+    gone = replace(evidence, commands=left, activities=[], outcomes=[], quiescent=False)
+    assert found(gone) >= {12, 13}
+    assert found(replace(gone, trimmed=starts)) == set()
+
+
+def test_a_snapshot_that_compaction_took_does_not_tear_its_transaction(begin, found):
+    chronicle = begin().story()
+    key = b"acme/s1"
+    clean = chronicle.scribe.records
+    taken = [replace(x, headers=[*x.headers[:-1], (BATCH_COUNT, b"9")]) for x in clean[-1:]]
+    torn = chronicle.evidence(events=[*clean[:-1], *taken], outcomes=chronicle.outcomes)
+    assert found(torn) == {12}
+    assert any(record.key == key for record in chronicle.snapshots)
+    assert found(replace(torn, outcomes=_without_batch(torn), compacted=True)) == {13}
+
+
+def _without_batch(evidence):
+    """The outcomes but for the one that shares the last event's batch, whose count would contradict."""
+    batch = dict(evidence.events[-1].headers)[BATCH]
+    return [x for x in evidence.outcomes if dict(x.headers).get(BATCH) != batch]
 
 
 # 3, 4, 5, 6, 38: what became of commands
