@@ -72,19 +72,26 @@ def _check_model() -> None:
 
 
 def _show(result: Result, *, as_json: bool) -> None:
-    from ..cli.output import facts, note, write_json
+    import json
+
     from .report import as_words
 
+    report = result.report
     if as_json:
-        write_json(result.to_json())
+        sys.stdout.write(json.dumps(result.to_json()) + "\n")
     else:
-        facts(as_words(result.report))
-        facts([("seconds", result.seconds), ("outbox", result.outbox)])
-    for problem in result.report.problems:
-        note(f"broken: {problem}")
-    if result.report.kept:
-        note(
-            f"every promise was kept, through {result.report.kills} kills: nothing lost, nothing done twice"
-        )
+        words = [
+            *as_words(report),
+            ("seconds", str(result.seconds)),
+            ("outbox", str(result.outbox)),
+        ]
+        sys.stdout.writelines(f"{name:<24} {value}\n" for name, value in words)
+    sys.stdout.flush()
+    for problem in report.problems:
+        sys.stderr.write(f"broken: {problem}\n")
+    if report.kept:
+        told = f"every promise was kept, through {report.kills} kills: nothing lost, nothing done twice"
+        sys.stderr.write(told + "\n")
     if not as_json and not result.removed:
-        note(f"look inside: wakeful up; WAKEFUL_NAMESPACE={result.namespace} wakeful session list")
+        how = f"wakeful up; WAKEFUL_NAMESPACE={result.namespace} wakeful session list"
+        sys.stderr.write(f"look inside: {how}\n")

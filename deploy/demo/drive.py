@@ -96,6 +96,7 @@ class Drive:
     progress: Progress = field(init=False)
     kills: list[Kill] = field(default_factory=list)
     _unsent: deque[Incoming] = field(init=False)
+    _texts: dict[str, str] = field(init=False)
     _proposals: dict[str, _Proposal] = field(default_factory=dict)
     _finished: set[str] = field(default_factory=set)
     _calls: CallWatch = field(init=False)
@@ -107,6 +108,7 @@ class Drive:
     def __post_init__(self) -> None:
         self.progress = Progress(len(self.messages))
         self._unsent = deque(self.messages)
+        self._texts = {message.session_id: message.text for message in self.messages}
         self._calls = CallWatch(self.outbox / CALLS)
 
     def run(self) -> bool:
@@ -195,7 +197,8 @@ class Drive:
 
     def _ask(self, outcome: Outcome) -> str:
         arguments = json.loads((outcome.message and outcome.message.inline) or b"{}")
-        decision = ask(self.view, outcome.session_id, outcome.detail or "", arguments)
+        wrote = self._texts.get(outcome.session_id, "")
+        decision = ask(self.view, wrote, outcome.detail or "", arguments)
         self._moved_s = monotonic()
         if decision == "all":
             self.asks = False

@@ -83,7 +83,11 @@ def run(messages: Sequence[Incoming], environ: Mapping[str, str], *, asks: bool)
         view.line(
             f"namespace {namespace}, model {model_from(environ).name}, outbox {outbox.folder}"
         )
-        found = _play(settings, environ, messages, outbox, view, asks=asks)
+        try:
+            found = _play(settings, environ, messages, outbox, view, asks=asks)
+        except KeyboardInterrupt:
+            view.line("stopped; every process of the demo has ended")
+            raise
         report = compute(found)
         removed = report.kept and bool(environ.get("WAKEFUL_KAFKA"))
         if removed:

@@ -18,6 +18,9 @@ from rich.text import Text
 
 PLAIN_EVERY_S = 2.0
 
+SHOWN_MAX = 2_000
+"""Characters of one value; the outbox has all of them."""
+
 
 @dataclass(slots=True)
 class Progress:
@@ -50,7 +53,7 @@ class View:
     def line(self, text: str) -> None:
         """A line that stays."""
         at = f"{monotonic() - self._since_s:6.1f} s  "
-        self._console.print(Text(at + text), soft_wrap=True)
+        self._console.print(Text(at + printable(text)), soft_wrap=True)
 
     def progress(self, progress: Progress) -> None:
         """How far it is; in plain text only now and then, and only what is new."""
@@ -90,13 +93,14 @@ class View:
                 live.stop()
 
 
-def ask(view: View, session_id: str, action: str, arguments: dict[str, Any]) -> str:
-    """Shows the action and asks for a decision: approve, reject, or all (this and the rest)."""
+def ask(view: View, wrote: str, action: str, arguments: dict[str, Any]) -> str:
+    """Shows message and action, and asks for a decision: approve, reject, or all (this and the rest)."""
     words = {"y": "approve", "yes": "approve", "n": "reject", "no": "reject", "a": "all"}
     with view.paused() as console:
-        console.print(Text(f"\n{session_id} wants to run {action}:", style="bold"))
+        console.print(Text(f"\na customer wrote: {printable(wrote)}"), soft_wrap=True)
+        console.print(Text(f"the agent wants to run {printable(action)}:", style="bold"))
         for name, value in arguments.items():
-            console.print(Text(f"  {name}: {value}"))
+            console.print(Text(f"  {name}: {printable(str(value))}"), soft_wrap=True)
         while True:
             console.print("approve? \\[y]es, \\[n]o, \\[a]ll from here on: ", end="")
             answer = sys.stdin.readline()
@@ -105,6 +109,13 @@ def ask(view: View, session_id: str, action: str, arguments: dict[str, Any]) -> 
             decided = words.get(answer.strip().lower())
             if decided:
                 return decided
+
+
+def printable(text: str) -> str:
+    """One line without control characters: what customers and models write must not steer a terminal."""
+    flat = text.replace("\n", " ")
+    safe = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in flat)
+    return safe if len(safe) <= SHOWN_MAX else safe[: SHOWN_MAX - 1] + "…"
 
 
 def _bar(progress: Progress) -> Table:
