@@ -25,7 +25,7 @@ import structlog
 from ..commands.check import Facts
 from ..events.codec import decode_event
 from ..events.log.kafka import KafkaLog
-from ..events.log.protocol import Isolation, Log, LogFault, Place
+from ..events.log.protocol import Fatal, Isolation, Log, LogFault, Place
 from ..events.log.watchdog import Watchdog
 from ..processors.activities.worker import CONCURRENCY_DEFAULT, Worker, run_until_signalled
 from ..processors.app import App
@@ -61,7 +61,17 @@ def processors_group(settings: Settings) -> str:
 
 
 def apply_topics(log: Log, settings: Settings, queues: Iterable[str]) -> list[str]:
-    """Creates what is missing of the namespace's topics, and returns those names."""
+    """Creates what is missing of the namespace's topics, and returns those names.
+
+    `Stopped`, before anything is created, where the namespace has another number of partitions.
+    """
+    found = existing_partitions(log, settings)
+    if found not in (None, settings.partitions):
+        raise Stopped(
+            Exit.USAGE,
+            f"namespace {settings.namespace} has {found} partitions, WAKEFUL_PARTITIONS is {settings.partitions}: "
+            f"sessions would move away from their history; set it to {found}, or use another WAKEFUL_NAMESPACE",
+        )
     return log.create_topics(settings.topics.specs(queues, settings.partitions))
 
 
@@ -78,6 +88,14 @@ def opened_log(settings: Settings, name: str) -> Iterator[KafkaLog]:
                 "check that it runs ('wakeful status'), or set WAKEFUL_KAFKA",
             ) from fault
         yield log
+
+
+def existing_partitions(log: Log, settings: Settings) -> int | None:
+    """How many partitions this namespace has; null where it has no topics yet."""
+    try:
+        return log.partitions(settings.topics.events)
+    except Fatal:
+        return None
 
 
 def check_cluster(settings: Settings, found: str) -> None:
@@ -174,6 +192,12 @@ def run_projector(settings: Settings) -> Exit:
 
 def prepare_views(settings: Settings, limit_s: float = POSTGRES_LIMIT_S) -> None:
     """Waits for the database and makes the views of this namespace where they are missing."""
+    prove_postgres(settings, limit_s)
+    install(settings.postgres_url, settings.namespace)
+
+
+def prove_postgres(settings: Settings, limit_s: float) -> None:
+    """Returns once the database answers; `Stopped` names its address, without the password, after `limit_s`."""
     from .stack.external import without_password
 
     url = settings.postgres_url
@@ -182,19 +206,17 @@ def prepare_views(settings: Settings, limit_s: float = POSTGRES_LIMIT_S) -> None
     except probe.NotReadyError as error:
         raise Stopped(
             Exit.UNAVAILABLE,
-            f"no answer from postgres at {without_password(url)} ({error}): "
-            "check that it runs ('wakeful status'), or set WAKEFUL_POSTGRES",
-        ) from error
-    install(url, settings.namespace)
+            f"no answer from postgres at {without_password(url)} ({_brief(error)}): check it with 'wakeful status', "
+            "start it with 'wakeful up', or set WAKEFUL_POSTGRES",
+        ) from None
 
 
 def ending(run: Callable[[], Exit]) -> Exit:
-    """Runs a process to its end and turns what broke it into its exit code, with a line in the log."""
+    """Runs a process to its end; a fault becomes `FAULT`, with a line in the log."""
     try:
         return run()
-    except Stopped as stopped:
-        logger.error(stopped.message)  # noqa: TRY400 the sentence is for people, the place is not
-        return stopped.code
+    except Stopped:
+        raise
     except (LogFault, LoopFailed) as fault:
         logger.error("the process gives up, to be started again", cause=str(fault))  # noqa: TRY400
         return Exit.FAULT
@@ -253,6 +275,11 @@ def _store_folder(settings: Settings, cluster_id: str, ordinal: int) -> Path:
     folder = settings.home.absolute() / "processors" / cluster / str(ordinal)
     folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+def _brief(error: Exception) -> str:
+    """Without the question that libpq asks back."""
+    return str(error).partition(" Is the server running")[0]
 
 
 def _host() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 DECIDED_MS = 5_000
 """How long a command's fate is awaited: processors that run answer in a fraction of it."""
+
+LOOK_MS = 400
+"""Between two questions whether the processors are past a command from which no fact has come."""
 
 Detach = Annotated[
     bool, typer.Option("--detach", help="Return once Kafka has it, before it is decided.")
@@ -63,11 +67,30 @@ def ask(
         with Watch(log, given.topics, given.tenant, session_id) as watch:
             receipt = send(asking)
             timeout_ms = max(DECIDED_MS, int((wait_s or 0) * 1000))
-            answer = Answer(receipt, watch.verdict(receipt.command_id, timeout_ms))
+            answer = Answer(receipt, _verdict(given, watch, receipt, timeout_ms))
             if wait_s is not None and answer.verdict and answer.verdict.kind == "applied":
                 message_id = receipt.command_id if follow_message else None
                 answer.rest = _rest(watch, wait_s, message_id, tell)
             return answer
+
+
+def _verdict(given: Settings, watch: Watch, receipt: Receipt, timeout_ms: int) -> Verdict:
+    """The verdict; `repeat` where the processors are past the command and no fact came of it."""
+    from ...events.log.kafka_survey import committed_offsets
+    from ...events.log.protocol import Place
+    from ..processes import processors_group
+    from .watching import Verdict
+
+    place = Place(receipt.topic, receipt.partition)
+    limit = monotonic() + timeout_ms / 1000
+    while True:
+        verdict = watch.verdict(receipt.command_id, LOOK_MS)
+        if verdict.kind != "undecided" or monotonic() >= limit:
+            return verdict
+        committed = committed_offsets(given.kafka_servers, processors_group(given), [place])
+        if committed.get(place, 0) > receipt.offset:
+            verdict = watch.verdict(receipt.command_id, LOOK_MS)  # what came in between
+            return verdict if verdict.kind != "undecided" else Verdict("repeat")
 
 
 def finish(answer: Answer, *, as_json: bool, done: str) -> int:
@@ -95,9 +118,11 @@ def _judge(answer: Answer, done: str) -> tuple[Exit, str]:
         return code, f"refused ({verdict.reason}): {verdict.detail}"
     if verdict.kind == "undecided":
         return Exit.NOT_IN_TIME, (
-            f"kafka has it as command {answer.receipt.command_id}, and nothing came of it yet: a repeat changes "
-            "nothing, else see with 'wakeful status' whether 'wakeful run' is running"
+            f"kafka has it as command {answer.receipt.command_id}, and no processor has decided it yet: see with "
+            "'wakeful status' whether 'wakeful run' is running; it needs not be sent again"
         )
+    if verdict.kind == "repeat":
+        return Exit.DONE, "nothing changed: the session has had this command before"
     if verdict.kind == "kept":
         return Exit.DONE, (
             f"kept: session {session_id} is held and decides it once released; see 'wakeful session show {session_id}'"

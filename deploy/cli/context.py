@@ -39,11 +39,11 @@ def settings() -> Settings:
 
 
 @contextmanager
-def kafka(given: Settings) -> Iterator[Log]:
-    """The log, after its broker has answered and proved to be the one that is meant."""
+def kafka(given: Settings, *, may_be_empty: bool = False) -> Iterator[Log]:
+    """The log, after its broker has answered and proved to be the one that is meant, with this namespace's topics."""
     from ...events.log import probe
     from ...events.log.kafka import KafkaLog
-    from ..processes import check_cluster
+    from ..processes import check_cluster, existing_partitions
 
     servers = given.kafka_servers
     try:
@@ -55,6 +55,12 @@ def kafka(given: Settings) -> Iterator[Log]:
             "start it with 'wakeful up', or set WAKEFUL_KAFKA",
         ) from None
     with KafkaLog(servers, client_id=f"{given.namespace}.cli") as log:
+        if not may_be_empty and existing_partitions(log, given) is None:
+            raise Stopped(
+                Exit.NOT_FOUND,
+                f"namespace {given.namespace} has no topics at {servers}: 'wakeful run APP' or 'wakeful topics apply' "
+                "makes them, or WAKEFUL_NAMESPACE names another",
+            )
         yield log
 
 
@@ -79,19 +85,11 @@ def client(given: Settings, log: Log, *, actor: str | None = None) -> Iterator[C
 @contextmanager
 def queries(given: Settings) -> Iterator[Queries]:
     """The views, after their database has answered."""
-    from ...projections import probe
     from ...projections.queries import Queries
-    from ..stack.external import without_password
+    from ..processes import prove_postgres
 
     url = given.postgres_url
-    try:
-        probe.prove_ready(url, limit_s=POSTGRES_LIMIT_S)
-    except probe.NotReadyError as error:
-        raise Stopped(
-            Exit.UNAVAILABLE,
-            f"no answer from postgres at {without_password(url)} ({error}): check it with 'wakeful status', "
-            "start it with 'wakeful up', or set WAKEFUL_POSTGRES",
-        ) from None
+    prove_postgres(given, POSTGRES_LIMIT_S)
     with Queries(url, given.namespace) as opened:
         yield opened
 

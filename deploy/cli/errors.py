@@ -6,7 +6,7 @@ import os
 import traceback
 
 from ...events.errors import Corrupt, Rejected, Transient
-from ...events.log.protocol import LogFault
+from ...events.log.protocol import Fatal, LogFault
 from ..exits import Exit, Stopped
 
 
@@ -32,6 +32,8 @@ def _explain(error: BaseException) -> tuple[str, int]:
             return str(error), Exit.NOT_IN_TIME
         case Corrupt():
             return f"what is stored contradicts itself: {error}", Exit.FAULT
+        case Fatal():
+            return f"kafka: {error}", Exit.UNAVAILABLE
         case LogFault():
             return f"kafka: {error}; check it with 'wakeful status'", Exit.UNAVAILABLE
         case _:
@@ -65,7 +67,7 @@ def _usage(error: BaseException) -> tuple[str, int]:
     if type(error).__name__ == "NoArgsIsHelpError":
         return "", Exit.USAGE
     told = str(error.format_message()).rstrip(".")  # type: ignore[attr-defined]  # see _is_usage
-    told = told[:1].lower() + told[1:]
+    told = told[:1].lower() + told[1:].replace(": Input should", ": it should")
     context = getattr(error, "ctx", None)
     path = getattr(context, "command_path", "wakeful")
     return f"{told}; see '{path} --help'", Exit.USAGE

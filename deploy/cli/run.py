@@ -38,7 +38,7 @@ def run(
 
     given = _with_logs("supervisor")
     app = load_user_app(target, need_workflows=processors > 0)
-    with kafka(given) as log:
+    with kafka(given, may_be_empty=True) as log:
         created = apply_topics(log, given, app.queues)
     if created:
         note(f"created {len(created)} topics of namespace {given.namespace}")
@@ -61,6 +61,10 @@ def run(
         note(
             f"running {target}: workflows {names or 'none'}; queues {', '.join(app.queues) or 'none'}"
         )
+        if given.default_digest_key:
+            note(
+                "digests are keyed with what everybody knows: set WAKEFUL_DIGEST_KEY elsewhere than here"
+            )
         note(
             "Ctrl-C ends it; open a session from another terminal: 'wakeful session open WORKFLOW'"
         )
@@ -140,25 +144,29 @@ def projector() -> int:
 
 
 def _with_logs(process: str) -> Settings:
-    """Settings, with this process's logs set up; says once where digests are not secret."""
-    import structlog
-
+    """Settings, with this process's logs set up."""
     from .. import lifeline, logs
 
     lifeline.hold(os.environ)
     given = settings()
     logs.configure(given.log, given.log_format, process=process)
-    if given.default_digest_key and process == "supervisor":
-        structlog.get_logger("wakeful.process").warning(
-            "digests are keyed with what everybody knows: fine on one machine, set WAKEFUL_DIGEST_KEY elsewhere"
-        )
     return given
 
 
 def _end(work: Callable[[], Exit]) -> int:
+    """Under a supervisor what went wrong goes to the log, else to whoever started this by hand."""
+    import structlog
+
+    from .. import lifeline
     from ..processes import ending
 
-    return int(ending(work))
+    try:
+        return int(ending(work))
+    except Stopped as stopped:
+        if lifeline.VARIABLE not in os.environ:
+            raise
+        structlog.get_logger("wakeful.process").error(stopped.message)
+        return int(stopped.code)
 
 
 def _offered(workflows: Mapping[str, Mapping[int, object]]) -> list[tuple[str, str]]:

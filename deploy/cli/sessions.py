@@ -92,7 +92,7 @@ def send(
 
     _not_both(wait=wait, detach=detach)
     given = settings()
-    message = _message(sys.stdin.read() if text == "-" else text, data=data)
+    message = _message(_stdin() if text == "-" else _utf8(text), data=data)
     answer = ask(
         given,
         session_id,
@@ -217,6 +217,26 @@ def _message(text: str, *, data: bool) -> Any:
         return json.loads(text)
     except ValueError as error:
         raise Stopped(Exit.USAGE, f"--data: TEXT is not JSON ({error}): {text[:60]!r}") from None
+
+
+def _stdin() -> str:
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError as error:
+        raise Stopped(
+            Exit.USAGE, f"stdin is not UTF-8 (byte {error.start}: {error.reason}): convert it first"
+        ) from None
+
+
+def _utf8(text: str) -> str:
+    """Python lets bytes that are no UTF-8 into arguments as lone surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise Stopped(
+            Exit.USAGE, f"TEXT is not UTF-8 (character {error.start}): convert it first"
+        ) from None
+    return text
 
 
 def _derived(given: Settings, idempotency_key: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -57,6 +58,10 @@ def reset(*, yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask."
         raise Stopped(
             Exit.BUSY,
             f"'wakeful run' (pid {running.pid}, {running.app}) uses this stack: end it first",
+        )
+    if not yes and not sys.stdin.isatty():
+        raise Stopped(
+            Exit.USAGE, "reset asks before it removes data, and nobody can answer here: give --yes"
         )
     if not yes:
         typer.confirm(f"remove all sessions and data in {stack.home}?", abort=True, err=True)

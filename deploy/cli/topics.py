@@ -36,7 +36,7 @@ def apply(
 
     given = settings()
     queues = [*(queue or ()), *(load(target).queues if target else ("default",))]
-    with kafka(given) as log:
+    with kafka(given, may_be_empty=True) as log:
         created = apply_topics(log, given, queues)
     if as_json:
         write_json({"namespace": given.namespace, "created": created})

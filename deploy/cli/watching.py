@@ -27,7 +27,7 @@ Fact = r.Event | r.Outcome
 
 @dataclass(slots=True)
 class Verdict:
-    """What became of a command: `applied`, `refused`, `kept` (the session is held), or `undecided` in time."""
+    """What became of a command: `applied`, `refused`, `kept` (the session is held), `repeat`, or `undecided` in time."""
 
     kind: str
     reason: str = ""

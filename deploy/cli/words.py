@@ -14,6 +14,7 @@ TEXT_MAX = 100
 
 SUMMARIES: dict[str, tuple[str, ...]] = {
     "SessionOpened": ("workflow",),
+    "SessionWaiting": ("obligations",),
     "MessageReceived": ("message",),
     "TurnStarted": ("turn", "trigger", "workflow_version"),
     "ReplySent": ("message",),
@@ -110,6 +111,8 @@ def _gist(name: str, value: Any) -> str:
         return shown_text(as_json(value), TEXT_MAX)
     if isinstance(value, Failure):
         return shown_text(f"{value.kind}: {value.message}", TEXT_MAX)
+    if name == "obligations":
+        return "for " + ", ".join(f"{owed.kind} {owed.name}" for owed in value)
     if name.endswith("_ms"):
         return f"{name.removesuffix('_ms')} {when(value)}"
     if name in {"turn", "steps", "step", "attempt", "workflow_version"}:
