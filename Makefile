@@ -47,7 +47,7 @@ bench: install  ## measure durable turns: one JSON line per measure
 	$(BIN)/python -m bench.turns
 
 simulate: install  ## run the simulator: SEEDS=2000 schedules
-	$(BIN)/python -m wakeful.processors.simulation --seeds $(SEEDS)
+	$(BIN)/python -m wakeful.deploy.simulation --seeds $(SEEDS)
 
 clean:  ## stop what runs here, then remove .venv, state and caches
 	if [ -x $(BIN)/wakeful ] && [ -d "$${WAKEFUL_HOME:-.wakeful}" ]; then $(BIN)/wakeful reset --yes; fi

@@ -1,0 +1,243 @@
+"""What must hold when a schedule has come to rest: the audit, and what only the simulation can see.
+
+The audit reads topics and views, as it does on Kafka. Here the downstream ledger, the attempts that were started,
+the processors' memory and the sequential model are at hand as well.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from ...commands import models as m
+from ...commands.wire import decode_command
+from ...events import records as r
+from ...events.codec import decode_event
+from ...events.errors import Undecodable
+from ...events.headers import dead_letter_in
+from ...events.log.protocol import Place, Record
+from ...events.payloads import load_json
+from ...events.records import Event
+from ...processors.activities.core import LATE_MS
+from ...processors.activities.settled import result_id
+from ...processors.simulation.actors import GROUP
+from ...processors.simulation.clock import START_MS
+from ...processors.simulation.worker import worker_group
+from ...processors.simulation.workload import APPROVED_ABOVE, QUEUES, refund
+from ...processors.simulation.world import World
+from ...projections.audit import Evidence, asked_by, audit, evidence_from_log
+from .projecting import Database
+
+
+class Findings:
+    """Everything that was promised and not kept: the promise's name, and a sentence."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, str]] = []
+
+    def add(self, promise: str, sentence: str) -> None:
+        """One broken promise."""
+        self.told.append((promise, sentence))
+
+    def extend(self, promise: str, sentences: Iterator[str]) -> None:
+        """Several of one kind."""
+        self.told.extend((promise, sentence) for sentence in sentences)
+
+
+def check(world: World, database: Database, *, rested: bool) -> Findings:
+    """All findings of one finished schedule; none for a sound engine."""
+    findings = Findings()
+    evidence = evidence_from_log(
+        world.log,
+        world.topics,
+        QUEUES,
+        committed=world.log.group_offsets(GROUP),
+        rows=database.tables.rows,
+        positions=database.tables.next_offsets(),
+        quiescent=rested,
+    )
+    for violation in audit(evidence, asked_by(decode_command)):
+        findings.add(f"I{violation.invariant}", str(violation))
+    if not rested:
+        findings.add("I38", "the world did not come to rest after healing")
+    for told in database.went_back:
+        findings.add("I33", f"the views' position went back: {told}")
+    events = [decode_event(record.value, record.headers) for record in evidence.events]
+    commands = _commands(evidence.commands)
+    findings.extend("I3", _disposed_once(evidence, events, commands))
+    findings.extend("I21", _log_time(evidence, events))
+    findings.extend("I24", _decisions_name_what_they_decide(events, commands))
+    findings.extend("I26", _gates_hold(events))
+    findings.extend("I17", _effects(world, events))
+    findings.extend("I18", _recorded_work_is_not_redone(world, evidence))
+    findings.extend("I3w", _tasks_are_done(world, evidence))
+    if not world.plan.deploys:
+        findings.extend("held", _no_engine_faults(events))
+    return findings
+
+
+def _commands(records: Sequence[Record]) -> dict[tuple[int, int], m.Command]:
+    found: dict[tuple[int, int], m.Command] = {}
+    for record in records:
+        try:
+            found[record.partition, record.offset] = decode_command(record.value, record.headers)
+        except Undecodable:
+            continue  # a dead letter, which the audit judges
+    return found
+
+
+def _disposed_once(
+    evidence: Evidence, events: Sequence[Event], commands: dict[tuple[int, int], m.Command]
+) -> Iterator[str]:
+    """One dead letter and one refusal per command at most, and `unknown_session` only where it is unknown."""
+    letters = [dead_letter_in(record.headers) for record in evidence.dead_letters]
+    for place, times in Counter(
+        (letter.partition, letter.offset)
+        for letter in letters
+        if letter and letter.topic == evidence.topics.commands
+    ).items():
+        if times > 1:
+            yield f"the command at {place} has {times} dead letters"
+    opened = {
+        (event.envelope.tenant, event.envelope.session_id): event.envelope.cause.offset
+        for event in events
+        if event.envelope.seq == 1
+    }
+    for letter in letters:
+        if letter is None or letter.reason != "unknown_session":
+            continue
+        command = commands.get((letter.partition, letter.offset))
+        if command is None:
+            continue
+        header = command.header
+        since = opened.get((header.tenant, header.session_id))
+        if since is not None and since < letter.offset:
+            yield f"the command at {letter.offset} was refused, its session was opened at {since}"
+
+
+def _log_time(evidence: Evidence, events: Sequence[Event]) -> Iterator[str]:
+    """An event's time is that of its command's record, or its session's last: no other clock is in the core."""
+    appended = {
+        (record.partition, record.offset): record.timestamp_ms for record in evidence.commands
+    }
+    now: dict[tuple[str, str], int] = {}
+    for event in events:
+        envelope = event.envelope
+        session = (envelope.tenant, envelope.session_id)
+        at = appended.get((envelope.cause.partition, envelope.cause.offset), START_MS)
+        now[session] = max(now.get(session, 0), at)
+        if envelope.at_ms != now[session]:
+            off = envelope.at_ms - now[session]
+            yield f"{envelope.session_id} seq {envelope.seq} is {off} ms off the log's time"
+
+
+def _decisions_name_what_they_decide(
+    events: Sequence[Event], commands: dict[tuple[int, int], m.Command]
+) -> Iterator[str]:
+    """A grant or rejection is caused by a decision about that very proposal, digest and verdict."""
+    for event in events:
+        body, cause = event.body, event.envelope.cause
+        if not isinstance(body, r.ApprovalGranted | r.ApprovalRejected):
+            continue
+        command = commands.get((cause.partition, cause.offset))
+        asked = command.body if command else None
+        verdict = "approve" if isinstance(body, r.ApprovalGranted) else "reject"
+        if not isinstance(asked, m.DecideApproval) or (
+            asked.proposal_id,
+            asked.digest,
+            asked.decision,
+        ) != (body.proposal_id, body.digest, verdict):
+            yield f"{type(body).__name__} of {body.proposal_id} is not what its command asked for: {asked}"
+
+
+def _gates_hold(events: Sequence[Event]) -> Iterator[str]:
+    """Nothing that a person must approve runs on a word of the workflow."""
+    for event in events:
+        body = event.body
+        if isinstance(body, r.ActivityRequested) and body.name == refund.name:
+            cents = load_json(body.arguments)["cents"]
+            if cents > APPROVED_ABOVE and body.approval != "granted":
+                yield f"{event.envelope.session_id} runs a refund of {cents} as {body.approval}"
+
+
+def _effects(world: World, events: Sequence[Event]) -> Iterator[str]:
+    """Intent first, what was approved is what ran, and each completed write has its one effect."""
+    requested: dict[str, r.ActivityRequested] = {}
+    keys: dict[tuple[str, str], r.ActivityRequested] = {}
+    for event in events:
+        if isinstance(event.body, r.ActivityRequested):
+            requested[event.body.idempotency_key] = event.body
+            keys[event.envelope.session_id, event.body.activity_id] = event.body
+    for start in world.starts:
+        intent = requested.get(start.idempotency_key)
+        if intent is None:
+            yield f"{start.command_id} was started and never asked for"
+        elif intent.arguments.inline != start.arguments:
+            yield f"{start.command_id} ran with {start.arguments!r}, asked was {intent.arguments.inline!r}"
+    effects = world.downstream.effects
+    for event in events:
+        if not isinstance(event.body, r.ActivityCompleted):
+            continue
+        done = keys.get((event.envelope.session_id, event.body.activity_id))
+        if done is None or done.contract != "write_idempotent":
+            continue
+        receipt = effects.get(done.idempotency_key)
+        if receipt is None or event.body.result.inline != f'"{receipt}"'.encode():
+            yield f"{done.idempotency_key} is completed with {event.body.result.inline!r}, downstream has {receipt!r}"
+
+
+def _recorded_work_is_not_redone(world: World, evidence: Evidence) -> Iterator[str]:
+    """No worker starts what was recorded before it was given the task's partition."""
+    recorded: dict[str, tuple[Place, int]] = {}
+    for record in evidence.commands:
+        try:
+            found = result_id(record)
+        except Undecodable:
+            continue
+        if found is not None:
+            recorded.setdefault(found, (Place(record.topic, record.partition), record.offset))
+    for start in world.starts:
+        place, offset = recorded.get(start.command_id, (None, 0))
+        if place is not None and offset < start.known[place]:
+            yield (
+                f"{start.worker} started {start.command_id}, whose result was at {place.partition}/{offset} "
+                f"when it took over (end {start.known[place]})"
+            )
+
+
+def _tasks_are_done(world: World, evidence: Evidence) -> Iterator[str]:
+    """Each task below its workers' committed offset has a result, unless nobody waited for one any more."""
+    results = set()
+    for record in evidence.commands:
+        try:
+            results.add(result_id(record))
+        except Undecodable:
+            continue
+    committed = {
+        place: offset
+        for queue in QUEUES
+        for place, offset in world.log.group_offsets(worker_group(queue)).items()
+    }
+    deadlines = {
+        event.body.idempotency_key: event.body.deadline_ms
+        for event in (decode_event(record.value, record.headers) for record in evidence.events)
+        if isinstance(event.body, r.ActivityRequested)
+    }
+    for record in evidence.activities:
+        task = (record.key or b"").decode()
+        if record.offset >= committed.get(Place(record.topic, record.partition), 0):
+            yield f"task {task} is not committed by its workers"
+        elif task not in results and (
+            deadlines.get(task.rpartition("#")[0], 0) + LATE_MS > world.clock.ms
+        ):
+            yield f"task {task} is committed, and there is no result of it"
+
+
+def _no_engine_faults(events: Sequence[Event]) -> Iterator[str]:
+    """The script's own errors hold a session; the engine's never do, and its workflow is deterministic."""
+    for event in events:
+        body, envelope = event.body, event.envelope
+        if isinstance(body, r.NondeterminismFound):
+            yield f"{envelope.session_id} diverged: expected {body.expected}, actual {body.actual}"
+        elif isinstance(body, r.SessionHeld) and body.reason in ("engine_fault", "does_not_fold"):
+            yield f"{envelope.session_id} is held: {body.reason}: {body.detail}"

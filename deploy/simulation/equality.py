@@ -1,0 +1,98 @@
+"""Equality: the log is the sequential model's, and every way to a session's state leads to the same state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import cast
+
+from ...events.log.protocol import Group, Place, Record
+from ...processors.partition import Partition
+from ...processors.session import Session
+from ...processors.simulation.actors import GROUP, KeptStore
+from ...processors.simulation.model import Model, ModelPartition
+from ...processors.simulation.workload import QUEUES
+from ...processors.simulation.world import World, bounds
+from ...projections.audit.evidence import read_topic
+
+RESTORE_STEPS_MAX = 10_000
+
+
+def against_the_model(world: World) -> tuple[Model, list[str]]:
+    """The model of this log's commands, and where what was written differs from it."""
+    topics, log = world.topics, world.log
+    model = Model.of(
+        read_topic(log, topics.commands),
+        topics,
+        world.plan.partitions,
+        always_replay=not world.plan.always_replay,
+    )
+    written: dict[str, Sequence[Record]] = {
+        spec.name: read_topic(log, spec.name)
+        for spec in topics.specs(QUEUES, world.plan.partitions)
+        if spec.name not in (topics.commands, topics.snapshots, topics.attempts, topics.control)
+    }
+    return model, list(model.differences(written))
+
+
+def states(world: World, model: Model) -> Iterator[str]:
+    """Live states, and those refolded from the store, from snapshots, from the first event, from an old file."""
+    for processor in world.processors:
+        for partition in processor.partitions:
+            yield from _compare(
+                partition, model.partitions[partition.number], f"live in {processor.name}"
+            )
+    number = world.rng.randrange(world.plan.partitions)
+    wanted = model.partitions[number]
+    with bounds(world.plan):
+        yield from _compare(_restored(world, number, None), wanted, "from snapshots")
+        yield from _compare(_restored(world, number, None, from_start=True), wanted, "from 0")
+        for processor in world.processors:
+            copy = processor.copies.get(number)
+            if copy is not None:
+                yield from _compare(_restored(world, number, copy), wanted, "from an old file")
+
+
+def _restored(
+    world: World, number: int, copy: bytes | None, *, from_start: bool = False
+) -> Partition:
+    partition = Partition(number, world.topics, world.log, GROUP, None)
+    if copy is not None:
+        partition.store.close()
+        partition.store = KeptStore.from_copy(copy)
+    if from_start:
+        partition._from_store = partition._from_start  # type: ignore[method-assign]  # noqa: SLF001
+    steps = partition.restore(cast("Group", _Offsets(world)))
+    for _ in range(RESTORE_STEPS_MAX):
+        if next(steps, None) is None:
+            return partition
+    raise RuntimeError(f"partition {number} is not restored after {RESTORE_STEPS_MAX} steps")
+
+
+class _Offsets:
+    """A group that is only asked for its committed offsets."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def committed(self, places: Sequence[Place]) -> dict[Place, int | None]:
+        """See the protocol."""
+        found: Mapping[Place, int] = self._world.log.group_offsets(GROUP)
+        return {place: found.get(place) for place in places}
+
+
+def _compare(partition: Partition, wanted: ModelPartition, how: str) -> Iterator[str]:
+    for key, expected in wanted.sessions.items():
+        found = partition.session(key)
+        told = _difference(found, expected)
+        if told is not None:
+            yield f"{key.decode()} {how}: {told}"
+
+
+def _difference(found: Session, expected: Session) -> str | None:
+    if found.head != expected.head:
+        return f"head is {found.head.seq} {found.head.hash.hex()[:8]}, expected {expected.head.seq} {expected.head.hash.hex()[:8]}"
+    if found.state != expected.state:
+        return f"state at seq {found.head.seq} differs: {found.state} expected {expected.state}"
+    if found.journal != expected.journal:
+        return f"journal has {len(found.journal)} facts, expected {len(expected.journal)}"
+    return None

@@ -1,0 +1,121 @@
+"""The log's bad luck, drawn from the seed, and counted by kind."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+
+from ...events.log.memory import MemoryLog
+from ...events.log.memory_faults import Fate, Markers
+from ...events.log.memory_group import MemoryGroup
+from ...events.log.protocol import RebalanceListener
+
+
+class SeededFaults:
+    """See `memory_faults.Faults`. Quiet once `active` is false."""
+
+    def __init__(
+        self, rng: random.Random, rate: float, late_markers: float, counts: Counter[str]
+    ) -> None:
+        self._rng = rng
+        self._rate = rate
+        self._late_markers = late_markers
+        self._counts = counts
+        self.active = False
+
+    def on_start(self, transactional_id: str) -> Fate:  # noqa: ARG002 the protocol's argument
+        """See `Faults`."""
+        return self._fate("start", Fate.NOT_YET, Fate.NOT_YET, Fate.FAILED, Fate.LOST_ANSWER)
+
+    def on_send_offsets(self, transactional_id: str) -> Fate:  # noqa: ARG002 the protocol's argument
+        """See `Faults`."""
+        return self._fate("send_offsets", Fate.FAILED, Fate.LOST_ANSWER, Fate.HUNG)
+
+    def on_produce(self, transactional_id: str) -> Fate:  # noqa: ARG002 the protocol's argument
+        """See `Faults`: there are many calls of it, so each is struck less often."""
+        if self._rng.random() < 0.8:
+            return Fate.OK
+        return self._fate("produce", Fate.FAILED, Fate.LOST_ANSWER)
+
+    def on_commit(self, transactional_id: str) -> Fate:  # noqa: ARG002 the protocol's argument
+        """See `Faults`: the one call whose unknown outcome matters most."""
+        return self._fate(
+            "commit",
+            Fate.FAILED,
+            Fate.LOST_ANSWER,
+            Fate.LOST_ANSWER,
+            Fate.DELAYED,
+            Fate.HUNG,
+            Fate.HUNG_DONE,
+            weight=2.0,
+        )
+
+    def on_abandon(self, transactional_id: str) -> Fate:  # noqa: ARG002 the protocol's argument
+        """See `Faults`."""
+        return self._fate("abandon", Fate.FAILED, Fate.LOST_ANSWER, weight=4.0)
+
+    def on_deliver(self, topic: str) -> Fate:  # noqa: ARG002 the protocol's argument
+        """See `Faults`."""
+        return self._fate("deliver", Fate.FAILED, Fate.LOST_ANSWER, Fate.DELAYED, Fate.DELAYED)
+
+    def on_committed(self, group: str) -> Fate:  # noqa: ARG002 the protocol's argument
+        """See `Faults`."""
+        return self._fate("committed", Fate.NOT_YET, Fate.NOT_YET, Fate.FAILED)
+
+    def on_commit_offsets(self, group: str) -> Fate:  # noqa: ARG002 the protocol's argument
+        """See `Faults`."""
+        return self._fate("commit_offsets", Fate.FAILED, Fate.LOST_ANSWER)
+
+    def markers(self, transactional_id: str) -> Markers:  # noqa: ARG002 the protocol's argument
+        """See `Faults`."""
+        if self.active and self._rng.random() < self._late_markers:
+            self._counts["fault: markers late"] += 1
+            return Markers.LATER
+        return Markers.AT_ONCE
+
+    def _fate(self, call: str, *fates: Fate, weight: float = 1.0) -> Fate:
+        if not self.active or self._rng.random() >= self._rate * weight:
+            return Fate.OK
+        fate = self._rng.choice(fates)
+        self._counts[f"fault: {call} {fate.name.lower()}"] += 1
+        return fate
+
+
+class ProcessLog(MemoryLog):
+    """The log as one process uses it: shares everything, and knows its members, so that they die with it."""
+
+    def __init__(self, shared: MemoryLog) -> None:
+        self.__dict__.update(shared.__dict__)
+        self.members: list[MemoryGroup] = []
+
+    def group(
+        self,
+        group: str,
+        topics: Sequence[str],
+        listener: RebalanceListener,
+        *,
+        instance_id: str | None = None,
+        session_timeout_ms: int = 10_000,
+    ) -> MemoryGroup:
+        """See the protocol."""
+        member = super().group(
+            group,
+            topics,
+            listener,
+            instance_id=instance_id,
+            session_timeout_ms=session_timeout_ms,
+        )
+        self.members.append(member)
+        return member
+
+    def heartbeat(self) -> None:
+        """What the client's background thread does while the process lives."""
+        for member in self.members:
+            if not member._closed:  # noqa: SLF001 the process knows what it has closed
+                member.heartbeat()
+
+    def kill(self) -> None:
+        """The process is gone; its sessions end by time-out."""
+        for member in self.members:
+            self.kill_member(member)

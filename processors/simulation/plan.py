@@ -1,0 +1,60 @@
+"""What one seed decides before the first step: sizes, settings, and how hostile the world is."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+CALM, ROUGH, WILD = 0.0, 0.02, 0.08
+"""Share of calls to the log that go wrong, in three kinds of seeds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One seed's world. `ticks` are the steps with faults; healing comes after them."""
+
+    seed: int
+    partitions: int
+    processors: int
+    workers: int
+    projectors: int
+    batch_records: int
+    always_replay: bool
+    live_max: int
+    slice_records: int
+    mark_every_events: int
+    ticks: int
+    sessions: int
+    commands: int
+    fault_rate: float
+    late_markers: float
+    kills: float
+    skews_ms: tuple[int, ...]
+    deploys: bool
+
+    @classmethod
+    def draw(cls, seed: int) -> Plan:
+        """The plan of this seed, for ever the same."""
+        rng = random.Random(f"plan/{seed}")
+        processors = rng.choice((1, 2, 2, 3))
+        skews = (0, 0, 0, 5_000, -5_000, 60_000, 7_200_000, -7_200_000)
+        return cls(
+            seed=seed,
+            partitions=rng.choice((1, 2, 2, 3)),
+            processors=processors,
+            workers=rng.choice((1, 2, 2)),
+            projectors=rng.choice((1, 2)),
+            batch_records=rng.choice((1, 2, 3, 8, 64)),
+            always_replay=rng.random() < 0.25,
+            live_max=rng.choice((1, 2, 2_000)),
+            slice_records=rng.choice((1, 3, 500)),
+            mark_every_events=rng.choice((1, 5, 20, 1_000)),
+            ticks=rng.choice((150, 250, 400)),
+            sessions=rng.randint(1, 4),
+            commands=rng.randint(4, 22),
+            fault_rate=rng.choice((CALM, ROUGH, ROUGH, WILD)),
+            late_markers=rng.choice((0.0, 0.3, 0.8)),
+            kills=rng.choice((0.0, 0.01, 0.03)),
+            skews_ms=tuple(rng.choice(skews) for _ in range(processors)),
+            deploys=rng.random() < 0.06,
+        )

@@ -1,0 +1,197 @@
+"""What runs in the simulation: one workflow that plays a script, its activities, and the world they act on.
+
+A message's text is a script such as `think sleep:2 refund:500 say:done`, so that a seed can write any turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from pydantic import BaseModel
+
+from ..activities.contracts import Read, Write
+from ..activities.definitions import Needs, activity
+from ..app import App, gather
+from ..workflow.definitions import Message, workflow
+from ..workflow.errors import ActivityError
+from ..workflow.turn import Turn
+
+APPROVED_ABOVE = 100
+"""Cents that may be refunded without asking anybody."""
+
+STUCK_MS = 25_000
+"""How long a stuck activity takes: longer than anybody waits for it."""
+
+
+@dataclass(slots=True)
+class Downstream:
+    """The world outside: a model that never says the same twice, and a payment system that honours its keys."""
+
+    calls: int = 0
+    effects: dict[str, str] = field(default_factory=dict)
+    attempts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+
+    def answer(self, prompt: str) -> int:
+        """What a model says this time."""
+        self.calls += 1
+        return self.calls * 7 + len(prompt)
+
+    def pay(self, key: str, what: str) -> str:
+        """Done once per key; a repeat gets the first receipt."""
+        self.attempts[key] += 1
+        return self.effects.setdefault(key, f"receipt {len(self.effects) + 1} for {what}")
+
+
+class World:
+    """Where activities find the world of the schedule that runs now."""
+
+    downstream = Downstream()
+
+
+class Memory(BaseModel):
+    """What survives between turns."""
+
+    turns: int = 0
+    cents: int = 0
+    answers: int = 0
+
+
+@activity(contract=Read(), timeout="5s", schedule_to_close="20s")
+async def think(prompt: str) -> int:
+    """A model call: each makes another answer."""
+    return World.downstream.answer(prompt)
+
+
+@activity(contract=Read(), timeout="5s", schedule_to_close="20s")
+async def stuck(prompt: str) -> int:
+    """Its worker reports when nobody waits any more."""
+    return World.downstream.answer(prompt)
+
+
+@activity(contract=Read(), timeout="5s", schedule_to_close="20s")
+async def fragile(prompt: str) -> int:
+    """Raises, always."""
+    raise RuntimeError(f"{prompt} broke")
+
+
+@activity(contract=Write(idempotent=True), queue="payments", timeout="5s", schedule_to_close="20s")
+async def pay(cents: int, *, key: str) -> str:
+    """A write that nobody guards."""
+    return World.downstream.pay(key, f"pay {cents}")
+
+
+@activity(
+    contract=Write(idempotent=True),
+    queue="payments",
+    timeout="5s",
+    schedule_to_close="20s",
+    approval=Needs("supervisor", when=lambda cents: cents > APPROVED_ABOVE, expires="15s"),
+)
+async def refund(cents: int, *, key: str) -> str:
+    """A write that a person guards."""
+    return World.downstream.pay(key, f"refund {cents}")
+
+
+@workflow("player", version=1)
+async def player(turn: Turn, memory: Memory, message: Message) -> Memory:
+    """Plays the message's script, word by word."""
+    cents, answers = memory.cents, memory.answers
+    for word in message.text.split():
+        step, _, argument = word.partition(":")
+        if step == "refund":
+            cents += await _refund(turn, int(argument))
+        elif step == "bargain":  # what is proposed depends on what the model says
+            answers += 1
+            cents += await _refund(turn, 200 + await turn.run(think.call(argument)))
+        elif step == "think":
+            answers += 1
+            await turn.say(f"{await turn.run(think.call(argument))}")
+        else:
+            await _other(turn, step, argument)
+    return Memory(turns=memory.turns + 1, cents=cents, answers=answers)
+
+
+async def _refund(turn: Turn, cents: int) -> int:
+    action = refund.call(cents)
+    if not (await turn.approval(action)).granted:
+        await turn.say("declined")
+        return 0
+    await turn.run(action)
+    return cents
+
+
+async def _other(turn: Turn, step: str, argument: str) -> None:
+    match step:
+        case "say":
+            await turn.say(argument)
+        case "sleep":
+            await turn.sleep(float(argument))
+            await turn.say(f"{turn.now():%H:%M:%S} {turn.uuid()}")
+        case "pay":
+            await turn.run(pay.call(int(argument)))
+        case "stuck":
+            try:
+                await turn.run(stuck.call(argument))
+            except ActivityError as error:
+                await turn.say(error.failure.kind)
+        case "fragile":
+            try:
+                await turn.run(fragile.call(argument))
+            except ActivityError as error:
+                await turn.say(error.failure.kind)
+        case "break":  # nobody catches it: the session fails
+            await turn.run(fragile.call(argument))
+        case "sneak":  # gated, and nobody asked
+            await turn.run(refund.call(5_000))
+        case "raise":
+            raise ValueError(argument)
+        case "io":
+            await asyncio.sleep(1)
+        case "complete":
+            await turn.complete({"outcome": argument})
+        case _:
+            await turn.say(f"{step}?")
+
+
+@workflow("player", version=1)
+async def changed_player(turn: Turn, memory: Memory, message: Message) -> Memory:
+    """The same version with other steps: what a careless deploy brings."""
+    await turn.say("before anything else")
+    return await player.function(turn, memory, message)
+
+
+ACTIVITIES = (think, stuck, fragile, pay, refund)
+APP = gather([player, *ACTIVITIES], name="simulation")
+CHANGED = gather([changed_player, *ACTIVITIES], name="changed")
+EMPTY = gather(ACTIVITIES, name="without workflows")
+
+APPS: tuple[App, ...] = (APP, CHANGED, EMPTY)
+"""What a deploy may bring, the right one first."""
+
+QUEUES = tuple(APP.queues)
+
+_USUAL = (
+    "think:a",
+    "think:b",
+    "pay:30",
+    "refund:50",
+    "refund:500",
+    "bargain:x",
+    "sleep:2",
+    "say:hi",
+)
+_RARE = ("sleep:0.3", "stuck:z", "fragile:f", "break:g", "sneak", "raise:r", "io", "sleep:12")
+
+
+def script(rng: random.Random) -> str:
+    """A turn: a few words, seldom a bad one, sometimes the last."""
+    words = [
+        rng.choice(_RARE if rng.random() < 0.2 else _USUAL)
+        for _ in range(rng.choice((1, 1, 2, 3, 4)))
+    ]
+    if rng.random() < 0.15:
+        words.append("complete:ok")
+    return " ".join(words)

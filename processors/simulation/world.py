@@ -1,0 +1,259 @@
+"""One schedule: who steps next, what goes wrong, and, after healing, whether everything comes to rest."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from ...events.log.memory import MemoryLog
+from ...events.log.protocol import Isolation, Place, Record
+from ...events.topics import Topics
+from .. import outputs, partition
+from .actors import GROUP, NAMESPACE, Actor, ProcessorActor, Scene
+from .clients import Clients
+from .clock import VirtualClock
+from .faults import SeededFaults
+from .plan import Plan
+from .worker import Start, WorkerActor, worker_group
+from .workload import QUEUES, Downstream
+
+BEAT_MS = 400
+"""Virtual time between two heartbeats of a client that lives."""
+
+TRANSACTION_TIMEOUT_MS = 5_000
+ROUNDS_MAX = 600
+"""Rounds after healing before a world that does not come to rest is called stranded."""
+
+STEPS_PER_ROUND_MAX = 40
+FAR_MS = 1 << 50
+
+Trace = Callable[[str], None]
+
+
+class World:
+    """See the module. `more` adds actors that this package may not know: projectors."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        more: Callable[[Scene], list[Actor]] | None = None,
+        trace: Trace | None = None,
+    ) -> None:
+        self.plan = plan
+        self.rng = random.Random(f"world/{plan.seed}")
+        self.counts: Counter[str] = Counter()
+        self.clock = VirtualClock()
+        self.faults = SeededFaults(self.rng, plan.fault_rate, plan.late_markers, self.counts)
+        self.log = MemoryLog(
+            now_ms=self.clock.now_ms,
+            faults=self.faults,
+            transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
+        )
+        self.topics = Topics(NAMESPACE)
+        self.log.create_topics(self.topics.specs(QUEUES, plan.partitions))
+        self.downstream = Downstream()
+        self.scene = Scene(
+            plan,
+            self.rng,
+            self.clock,
+            self.log,
+            self.topics,
+            self.faults,
+            self.downstream,
+            self.counts,
+        )
+        self.starts: list[Start] = []
+        self.clients = Clients(self.scene)
+        self.processors = [ProcessorActor(self.scene, n) for n in range(plan.processors)]
+        self.workers = [
+            WorkerActor(self.scene, n, queue, self.starts)
+            for queue in QUEUES
+            for n in range(plan.workers)
+        ]
+        self.actors: list[Actor] = [
+            *self.processors,
+            *self.workers,
+            *(more(self.scene) if more else []),
+        ]
+        self._trace = trace
+        self._beat_ms = self.clock.ms
+        self.steps = 0
+
+    def run(self) -> bool:
+        """Both phases; whether the world came to rest."""
+        with bounds(self.plan):
+            self.faults.active = True
+            for _ in range(self.plan.ticks):
+                self._tick()
+            self.heal()
+            return self.settle()
+
+    def close(self) -> None:
+        """Frees what the schedule holds."""
+        self.faults.active = False
+        for actor in self.actors:
+            actor.close()
+
+    def heal(self) -> None:
+        """No more faults: what was under way arrives, everybody runs."""
+        self._say("heal")
+        self.faults.active = False
+        for late in self.log.late_commits():
+            self.log.arrive(late)
+        self.log.settle()
+        self.clients.heal()
+        for actor in self.actors:
+            actor.heal()
+
+    def settle(self) -> bool:
+        """Runs until nothing moves and nothing is due; false where that does not come."""
+        quiet = 0
+        for _ in range(ROUNDS_MAX):
+            before = self._appended()
+            self.clients.calm_step()
+            for actor in self.actors:
+                self._exhaust(actor)
+            self.log.settle()
+            self.advance(60)
+            quiet = quiet + 1 if self._appended() == before and self._all_idle() else 0
+            if quiet < 3:
+                continue
+            due_ms = self._next_due_ms()
+            if due_ms is None and self._all_read():
+                return True
+            if due_ms is not None:
+                self.advance(max(1, due_ms - self.clock.ms))
+                quiet = 0
+        return False
+
+    def advance(self, ms: int) -> None:
+        """Moves time; every live client's heartbeats keep up with it."""
+        while ms > 0:
+            part = min(ms, BEAT_MS)
+            self.clock.ms += part
+            ms -= part
+            if self.clock.ms - self._beat_ms >= BEAT_MS:
+                self._beat_ms = self.clock.ms
+                for actor in self.actors:
+                    actor.heartbeat()
+
+    def _exhaust(self, actor: Actor) -> None:
+        for _ in range(STEPS_PER_ROUND_MAX):
+            self._step(actor)
+            if actor.idle or actor.sleeps:
+                return
+
+    def _all_idle(self) -> bool:
+        return all(actor.idle for actor in self.actors if not actor.sleeps) and not any(
+            actor.sleeps for actor in self.actors
+        )
+
+    def _all_read(self) -> bool:
+        """Whether every command has its disposition, and every task its result: nobody is stranded on the way."""
+        read = self.log.group_offsets(GROUP)
+        for queue in QUEUES:
+            read.update(self.log.group_offsets(worker_group(queue)))
+        topics = [self.topics.commands, *(self.topics.activities(queue) for queue in QUEUES)]
+        places = [Place(topic, n) for topic in topics for n in range(self.plan.partitions)]
+        ends = self.log.ends(places, Isolation.COMMITTED)
+        return all(
+            end <= read.get(place, 0) or self._only_markers(place, read)
+            for place, (_, end) in ends.items()
+        )
+
+    def _only_markers(self, place: Place, read: dict[Place, int]) -> bool:
+        reader = self.log.reader(Isolation.COMMITTED)
+        reader.assign({place: read.get(place, 0)})
+        return not any(isinstance(item, Record) for item in reader.poll(1, 0))
+
+    def _appended(self) -> int:
+        topics = self.log._broker.topics.values()  # noqa: SLF001 the cheapest way to see that nothing moved
+        return sum(len(p.entries) for topic in topics for p in topic.partitions)
+
+    def _next_due_ms(self) -> int | None:
+        due = [
+            due_ms
+            for processor in self.processors
+            for owned in processor.partitions
+            if owned.ready
+            for _, due_ms in owned.store.due(FAR_MS, 1)
+        ]
+        due += [worker.due_ms for worker in self.workers if worker.due_ms is not None]
+        return min(due, default=None)
+
+    def _step(self, actor: Actor) -> None:
+        actor.step()
+        self.steps += 1
+        if self._trace is not None:
+            state = actor.point if actor.up else "down"
+            self._say(f"{actor.name} {state}")
+
+    def _tick(self) -> None:
+        rng = self.rng
+        self.advance(rng.randrange(30))
+        roll = rng.random()
+        if roll < 0.70:
+            actor = rng.choice(self.actors)
+            for _ in range(rng.choice((1, 1, 2, 6))):
+                self._step(actor)
+        elif roll < 0.84:
+            self.clients.step()
+        elif roll < 0.92:
+            self._move_the_log()
+        elif roll < 0.96:
+            self.advance(rng.choice((100, 500, 1_500)))
+        else:
+            self._strike()
+        if rng.random() < self.plan.kills:
+            victim = rng.choice(self.actors)
+            victim.doom = rng.choice(victim.points)
+            self._say(f"{victim.name} will die at {victim.doom}")
+
+    def _move_the_log(self) -> None:
+        """A marker becomes visible, in any order, or a late commit arrives."""
+        rng = self.rng
+        late = self.log.late_commits()
+        if late and rng.random() < 0.3:
+            self.counts["fault: late commit arrives"] += 1
+            self.log.arrive(rng.choice(late))
+            return
+        markers = self.log.pending_markers()
+        if markers:
+            self.log.write_marker(rng.choice(markers))
+
+    def _strike(self) -> None:
+        """Something happens to a process."""
+        rng, plan = self.rng, self.plan
+        actor = rng.choice(self.actors)
+        roll = rng.random()
+        if plan.kills and roll < 0.3:
+            actor.kill(after_ms=rng.choice((10, 500, 4_000)))
+        elif roll < 0.55:
+            actor.freeze(rng.choice((100, 1_000, 3_000, 8_000)))
+        elif roll < 0.7:
+            rng.choice(self.processors).stop()
+        elif roll < 0.85:
+            rng.choice(self.processors).copy_disk()
+        else:
+            rng.choice(self.processors).lose_disk()
+        self._say("strike")
+
+    def _say(self, what: str) -> None:
+        if self._trace is not None:
+            self._trace(f"{self.clock.ms % 10_000_000} {what}")
+
+
+@contextmanager
+def bounds(plan: Plan) -> Iterator[None]:
+    """The engine's bounds, as small as this seed wants them."""
+    saved = (partition.LIVE_MAX, partition.SLICE_RECORDS, outputs.MARK_EVERY_EVENTS)
+    partition.LIVE_MAX = plan.live_max
+    partition.SLICE_RECORDS = plan.slice_records
+    outputs.MARK_EVERY_EVENTS = plan.mark_every_events
+    try:
+        yield
+    finally:
+        partition.LIVE_MAX, partition.SLICE_RECORDS, outputs.MARK_EVERY_EVENTS = saved
