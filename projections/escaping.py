@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..events.records import Payload
 
@@ -20,8 +20,7 @@ NUMBER_DIGITS_MAX = 1_000
 """Digits of a JSON number that are passed on as a number; Postgres refuses more than about 130,000."""
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(NamedTuple):
     """A value that Postgres can hold, and whether it had to be escaped for that."""
 
     value: str

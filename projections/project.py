@@ -95,8 +95,8 @@ class _Values:
             self.escaped += (column,)
 
     def text(self, column: str, value: str | None) -> None:
-        if value is None:
-            self.row[column] = None
+        if value is None or escaping.is_plain(value):
+            self.row[column] = value
         else:
             self.put(column, escaping.text(value))
 
