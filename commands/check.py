@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..events.limits import PAYLOAD_MAX
+from ..events.limits import KEPT_BYTES_MAX, KEPT_COMMANDS_MAX, PAYLOAD_MAX
 from ..events.state import DEDUPE_MS, Head, SessionState, State
 from . import models as m
 from .next_valid import why_ended
@@ -65,6 +65,22 @@ def check_kept(session: SessionState, command: m.Command, command_hash: bytes) -
         or _ended(session.state, command)
         or _expected_seq(session.head, command)
         or _freshness(session.state, command)
+    )
+
+
+def check_room(state: State) -> Refusal | None:
+    """Whether one more message or kept command has room; a flood must not grow a state without bound."""
+    kept = len(state.queue) + len(state.parked)
+    size = sum(len(q.message.inline or b"") for q in state.queue) + sum(
+        len(p.command) for p in state.parked
+    )
+    if kept < KEPT_COMMANDS_MAX and size < KEPT_BYTES_MAX:
+        return None
+    why = "release it first" if state.hold is not None else "wait until it has taken some"
+    return Refusal(
+        "freshness",
+        "queue_full",
+        f"{kept} commands of {size} bytes wait in this session already: {why}",
     )
 
 
@@ -135,6 +151,7 @@ def _freshness(state: State, command: m.Command) -> Refusal | None:
             if payload.inline is not None and len(payload.inline) > PAYLOAD_MAX:
                 told = f"a message of {len(payload.inline)} bytes is over the limit of {PAYLOAD_MAX}: send a reference"
                 return Refusal("freshness", "payload_too_large", told)
+            return check_room(state)
         case m.DecideApproval() as decision:
             return _decision(state, decision)
         case m.ReleaseSession():

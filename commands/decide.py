@@ -11,7 +11,7 @@ from ..events import records as r
 from ..events.evolve import failure_digest
 from ..events.state import OpenActivity, SessionState, State
 from . import models as m
-from .check import Refusal, check, check_kept, is_repeat
+from .check import Refusal, check, check_kept, check_room, is_repeat
 
 
 def due(state: State, now_ms: int) -> r.EventBody | None:
@@ -55,7 +55,8 @@ def decide(
     if session.state.hold is not None and not isinstance(
         command.body, m.CancelSession | m.ReleaseSession
     ):
-        return [_park(command, encoded)]
+        full = check_room(session.state)
+        return [refused(command, full)] if full else [_park(command, encoded)]
     refusal = check(session, command, command_hash, now_ms)
     return [refused(command, refusal)] if refusal else _external(session.state, command)
 

@@ -22,8 +22,17 @@ SNAPSHOT_MAX = 8 * 1024 * KIB
 OVERHEAD_MAX = 16 * KIB
 """Key, headers and batch framing, which brokers count too."""
 
+RECORD_BYTES_MAX = SNAPSHOT_MAX + OVERHEAD_MAX
+"""The client's limit, for the largest record of any topic. Codecs keep each kind below its own topic's."""
+
 TEXT_MAX = 16 * KIB
 """Characters of a free text such as an error's message."""
 
 ITEMS_MAX = 10_000
 """Items in all arrays of one record: reading them stays below 50 ms."""
+
+KEPT_COMMANDS_MAX = 1_000
+"""Messages in a session's queue and commands kept while it is held, together; more are refused."""
+
+KEPT_BYTES_MAX = 4 * 1024 * KIB
+"""The same in bytes: with it, a state stays below what a snapshot may hold."""

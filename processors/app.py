@@ -49,7 +49,9 @@ def gather(declared: Iterable[object], *, name: str = "app") -> App:
         if isinstance(item, Workflow):
             versions = app.workflows.setdefault(item.name, {})
             if versions.setdefault(item.version, item) is not item:
-                raise AppError(f"workflow {item.name!r} version {item.version} is declared twice in {name}")
+                raise AppError(
+                    f"workflow {item.name!r} version {item.version} is declared twice in {name}"
+                )
         elif isinstance(item, Activity) and app.activities.setdefault(item.name, item) is not item:
             raise AppError(f"activity {item.name!r} is declared twice in {name}")
     return app
@@ -59,7 +61,9 @@ def load_app(target: str) -> App:
     """Loads `package.module` or `path/to/file.py` and gathers what it declares."""
     app = gather(vars(_import(target)).values(), name=target)
     if not app.workflows and not app.activities:
-        raise AppError(f"{target} declares no workflow and no activity: decorate one with @workflow(…)")
+        raise AppError(
+            f"{target} declares no workflow and no activity: decorate one with @workflow(…)"
+        )
     return app
 
 
@@ -73,12 +77,16 @@ def _import(target: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is not None and not target.startswith(error.name):
             raise
-        raise AppError(f"no module {target!r}: give a module such as 'desk.workflows' or a file such as 'desk.py'") from error
+        raise AppError(
+            f"no module {target!r}: give a module such as 'desk.workflows' or a file such as 'desk.py'"
+        ) from error
 
 
 def _import_file(path: Path) -> ModuleType:
     if not path.is_file():
-        raise AppError(f"no file {str(path)!r}: give a module such as 'desk.workflows' or a file such as 'desk.py'")
+        raise AppError(
+            f"no file {str(path)!r}: give a module such as 'desk.workflows' or a file such as 'desk.py'"
+        )
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise AppError(f"{str(path)!r} is not a Python file")

@@ -18,10 +18,14 @@ def to_ms(duration: Duration) -> int:
     elif isinstance(duration, str):
         match = _TEXT.fullmatch(duration.strip())
         if match is None:
-            raise ValueError(f"{duration!r} is not a duration: write it like '500ms', '10s', '5m', '24h' or '7d'")
+            raise ValueError(
+                f"{duration!r} is not a duration: write it like '500ms', '10s', '5m', '24h' or '7d'"
+            )
         ms = float(match[1]) * _UNITS_MS[match[2]]
     else:
         ms = float(duration) * 1_000
     if not 0 <= ms < 2**53:
-        raise ValueError(f"{duration!r} is out of range: a duration is zero or more, and below 285,000 years")
+        raise ValueError(
+            f"{duration!r} is out of range: a duration is zero or more, and below 285,000 years"
+        )
     return round(ms)

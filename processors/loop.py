@@ -292,11 +292,13 @@ class Loop:
         for partition in self._partitions.values():
             if not partition.ready or partition.next_offset < partition.commands_end:
                 continue  # results and grants that came before the expiry are read first
+            sent, partition.nudged = partition.nudged, {}
             for key, due_ms in partition.store.due(now_ms, NUDGES_MAX):
-                sent_for, sent_ms = partition.nudged.get(key, (-1, 0))
+                sent_for, sent_ms = sent.get(key, (-1, 0))
                 if sent_for != due_ms or steady_ms - sent_ms >= NUDGE_AGAIN_MS:
-                    partition.nudged[key] = (due_ms, steady_ms)
+                    sent_ms = steady_ms
                     self._nudge(wakes, partition, key, due_ms, now_ms)
+                partition.nudged[key] = (due_ms, sent_ms)
 
     def _nudge(
         self, wakes: Producer, partition: Partition, key: bytes, due_ms: int, now_ms: int

@@ -15,7 +15,13 @@ from ..commands.wire import command_hash, read_command
 from ..events import records as r
 from ..events.codec import SNAPSHOTS, encode_outcome, encode_task
 from ..events.errors import Rejected, Undecodable
-from ..events.headers import batch_headers, dead_letter_headers, event_headers, record_headers
+from ..events.headers import (
+    TRACEPARENT,
+    batch_headers,
+    dead_letter_headers,
+    event_headers,
+    record_headers,
+)
 from ..events.keys import mark_key, session_key, task_key
 from ..events.log.protocol import Headers, Record
 from ..events.topics import Topics
@@ -110,15 +116,16 @@ class Folder:
                 for s in stamped
             )
             folded.events += len(stamped)
+            trace = _traceparent(record)
             for one in stamped:
-                self._emit(folded, key, one)
+                self._emit(folded, key, one, trace)
         elif refusal is not None:
             self._refuse(folded, record, command, refusal)
 
-    def _emit(self, folded: Folded, key: bytes, stamped: Stamped) -> None:
+    def _emit(self, folded: Folded, key: bytes, stamped: Stamped, trace: bytes | None) -> None:
         event, number = stamped.event, folded.partition.number
         seq = event.envelope.seq
-        headers = event_headers(stamped.encoded, key, seq)
+        headers = event_headers(stamped.encoded, key, seq, trace)
         folded.outputs.append(
             Output(self._topics.events, key, stamped.encoded.value, headers, number)
         )
@@ -126,26 +133,30 @@ class Folder:
         if task is not None:
             encoded = encode_task(task)
             own_key = task_key(task.idempotency_key, task.attempt)
-            headers = record_headers(encoded, own_key.decode())
+            headers = record_headers(encoded, own_key.decode(), trace)
             folded.outputs.append(
                 Output(self._topics.activities(task.queue), own_key, encoded.value, headers, None)
             )
         outcome = outcome_of(event)
         if outcome is not None:
-            folded.outputs.append(self._outcome(key, outcome, f"{key.decode()}/{seq}", number))
+            outcome_id = f"{key.decode()}/{seq}"
+            folded.outputs.append(self._outcome(key, outcome, outcome_id, number, trace))
 
     def _refuse(self, folded: Folded, record: Record, command: Command, refusal: Refusal) -> None:
         """A refusal that leaves no event: strangers cannot grow a history."""
         key = record.key or b""
         outcome = refused_outcome(command, refusal, record.timestamp_ms)
         outcome_id = f"{record.topic}/{record.partition}/{record.offset}"
-        folded.outputs.append(self._outcome(key, outcome, outcome_id, folded.partition.number))
+        number = folded.partition.number
+        folded.outputs.append(self._outcome(key, outcome, outcome_id, number, _traceparent(record)))
         folded.outputs.append(self._dead(record, refusal.reason, refusal.detail))
 
-    def _outcome(self, key: bytes, outcome: r.Outcome, id_: str, number: int) -> Output:
+    def _outcome(
+        self, key: bytes, outcome: r.Outcome, id_: str, number: int, trace: bytes | None
+    ) -> Output:
         encoded = encode_outcome(outcome)
         return Output(
-            self._topics.outcomes, key, encoded.value, record_headers(encoded, id_), number
+            self._topics.outcomes, key, encoded.value, record_headers(encoded, id_, trace), number
         )
 
     def _dead(self, record: Record, reason: str, detail: str) -> Output:
@@ -177,3 +188,8 @@ def with_batch(outputs: Sequence[Output], batch_id: str) -> list[Output]:
     """The outputs, each with the batch's id and count in its headers."""
     marks = batch_headers(batch_id, len(outputs))
     return [Output(o.topic, o.key, o.value, (*o.headers, *marks), o.partition) for o in outputs]
+
+
+def _traceparent(record: Record) -> bytes | None:
+    """The trace that the command belongs to; everything it leads to belongs to it as well."""
+    return next((value for name, value in record.headers if name == TRACEPARENT), None)

@@ -10,13 +10,13 @@ Restore, in this order (the order is what makes it right):
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
 from ..events import records as r
-from ..events.codec import SNAPSHOTS, STATES
+from ..events.codec import SNAPSHOTS, decode_state
 from ..events.envelopes import read_envelope, stored_bytes
 from ..events.errors import Corrupt, InvalidKey, Undecodable
 from ..events.headers import fingerprint_in
@@ -75,7 +75,7 @@ class Partition:
         self.ready = False
         self.next_offset = 0
         self.commands_end = 0
-        self.restoring: Iterator[str] | None = None
+        self.restoring: Generator[str, None, None] | None = None
         self.nudged: dict[bytes, tuple[int, int]] = {}
         self._log = log
         self._path = None if folder is None else folder / f"{group}-{number}.sqlite"
@@ -115,11 +115,13 @@ class Partition:
         self.ready = False
 
     def close(self) -> None:
-        """Forgets, and closes the file."""
+        """Forgets, ends a restore that is under way, and closes the file."""
         self.forget()
+        if self.restoring is not None:
+            self.restoring.close()
         self.store.close()
 
-    def restore(self, group: Group) -> Iterator[str]:
+    def restore(self, group: Group) -> Generator[str, None, None]:
         """Catches up with the log, slice by slice; afterwards `next_offset` is where commands go on.
 
         A store that contradicts the log is dropped, then snapshots that do: the events alone are the truth.
@@ -189,7 +191,7 @@ class Partition:
 
     def _fold_events(
         self, position: int, uncommitted_end: int, *, last_resort: bool
-    ) -> Iterator[str]:
+    ) -> Generator[str, None, None]:
         if position >= uncommitted_end:
             return
         reader = self._log.reader(Isolation.COMMITTED)
@@ -282,7 +284,7 @@ def _restored(snapshot: r.Snapshot) -> Session | None:
         or sha256(snapshot.state).digest() != snapshot.state_hash
     ):
         return None
-    folded = STATES.decode(snapshot.state, None)
+    folded = decode_state(snapshot.state)
     return Session(snapshot.tenant, snapshot.session_id, folded.head, folded.state)
 
 

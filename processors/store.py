@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Self, cast
 
 from ..events import records as r
-from ..events.codec import EVENTS, STATES
+from ..events.codec import EVENTS, decode_state, encode_state
 from ..events.envelopes import read_envelope
 from ..events.errors import Corrupt, Undecodable
 from ..events.hashing import event_hash
@@ -122,7 +122,7 @@ class Store:
         session = Session(tenant, session_id)
         if row[0] is not None:
             try:
-                folded: SessionState = STATES.decode(row[0], None)
+                folded = decode_state(row[0])
             except Undecodable as error:
                 raise Corrupt(f"the stored state of {key!r} cannot be read: {error}") from error
             session.head, session.state = folded.head, folded.state
@@ -209,7 +209,7 @@ def encode_base(session: Session) -> bytes:
     """Both folds of a session at rest, as snapshots hold them."""
     if session.state is None:
         raise Corrupt(f"session {session.session_id!r} has no state to store")
-    return STATES.encode(SessionState(session.head, session.state)).value
+    return encode_state(SessionState(session.head, session.state))
 
 
 def fold_stored(session: Session, stored: TailEvent) -> r.Envelope:

@@ -13,6 +13,7 @@ from typing import Any, Protocol, cast
 
 from confluent_kafka import KafkaError, KafkaException, Message
 
+from ..limits import RECORD_BYTES_MAX
 from .protocol import Fatal, Headers, LogFault, NotYet, Record, RecordTooLarge
 
 logger = logging.getLogger("wakeful.kafka")
@@ -23,13 +24,16 @@ UNREADABLE_HEADERS: Headers = (("unreadable-headers", b"1"),)
 """In the place of headers that cannot be read: the record carries no fingerprint and no signature, and is refused."""
 
 
+BATCH_BYTES = 384 * 1024
+"""Brokers hold a whole batch against a topic's limit, not each record; the smallest topic takes 512 KiB."""
+
+
 @dataclass(frozen=True, slots=True)
 class KafkaLimits:
     """Bounds of the clients, with their units; the defaults suit brokers with their default limits."""
 
-    record_bytes_max: int = (
-        1_000_000  # below the topics' 1,048,588, so that `produce` refuses, not the broker
-    )
+    record_bytes_max: int = RECORD_BYTES_MAX
+    batch_bytes: int = BATCH_BYTES
     transaction_timeout_ms: int = 15_000  # bounds how long a dead processor holds readers up
     delivery_timeout_ms: int = 12_000  # below it: a late record must not outlive its transaction
     plain_timeout_ms: int = 30_000  # records outside transactions: a broker may restart meanwhile
@@ -83,6 +87,7 @@ def producing(limits: KafkaLimits, message_timeout_ms: int) -> dict[str, Any]:
         "enable.idempotence": True,
         "partitioner": "murmur2_random",
         "message.max.bytes": limits.record_bytes_max,
+        "batch.size": limits.batch_bytes,
         "linger.ms": limits.linger_ms,
         "message.timeout.ms": message_timeout_ms,
         "retry.backoff.ms": 1,  # the default of 100 is paid in every transaction

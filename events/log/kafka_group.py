@@ -15,6 +15,7 @@ from typing import Any
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaException, TopicPartition
 
 from .kafka_client import KafkaLimits, connection, consuming, fault_of, patient_fault_of
+from .kafka_commit import OffsetCommits
 from .kafka_messages import Inbox, fetch
 from .protocol import Isolation, LogFault, Membership, Place, RebalanceListener, Record
 from .watchdog import Watch
@@ -61,6 +62,7 @@ class KafkaGroup:
         self._paused: set[Place] = set()
         self._raised: BaseException | None = None
         self._consumer = Consumer(settings)
+        self._commits = OffsetCommits(self._consumer, group, limits.call_timeout_ms / 1000)
         self._consumer.subscribe(
             list(topics),
             on_assign=self._on_assign,
@@ -147,19 +149,14 @@ class KafkaGroup:
             TopicPartition(place.topic, place.partition, offset)
             for place, offset in offsets.items()
         ]
-        for each in self._call("commit_offsets", self._commit, asked) or ():
-            if each.error is not None:
-                raise fault_of(
-                    each.error, f"committing {each.topic}[{each.partition}]@{each.offset}"
-                )
+        with self._watch("commit_offsets"):
+            self._commits.commit(asked)
 
     def close(self) -> None:
         """See the protocol."""
         with self._watch("close"):
-            self._consumer.close()
-
-    def _commit(self, offsets: list[TopicPartition]) -> list[TopicPartition] | None:
-        return self._consumer.commit(offsets=offsets, asynchronous=False)
+            if self._commits.finished():
+                self._consumer.close()
 
     def _reposition(self, target: TopicPartition) -> None:
         try:

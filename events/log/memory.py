@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
+from ..limits import RECORD_BYTES_MAX
 from .memory_broker import TOPIC_BYTES_MAX, Broker, LateCommit, MarkerRef, Partition, Topic
 from .memory_coordinator import Coordinator
 from .memory_faults import Faults, NoFaults
@@ -19,7 +20,6 @@ from .memory_group import MemoryGroup
 from .memory_producer import MemoryProducer, MemoryTransactionalProducer
 from .protocol import EndOfPartition, Fatal, Isolation, Place, RebalanceListener, Record, TopicSpec
 
-RECORD_BYTES_MAX = 1_000_000
 TRANSACTION_TIMEOUT_MS = 15_000
 
 

@@ -32,12 +32,14 @@ from ...events.errors import InvalidKey, Undecodable
 from ...events.headers import dead_letter_headers, record_headers
 from ...events.keys import session_key, task_key
 from ...events.log.protocol import (
+    Fatal,
     Group,
     Headers,
     Isolation,
     Log,
     LogFault,
     NotYet,
+    OffsetGone,
     Place,
     Producer,
     Record,
@@ -56,6 +58,9 @@ UNSETTLED_MAX = 10_000
 
 RESENDS_MAX = 300
 """Times all unacknowledged results are sent again before the worker gives up; each try lasts seconds."""
+
+FAULTS_MAX = 100
+"""Times in a row that positions or recorded results cannot be read (a leader moves, say) before the worker ends."""
 
 LATE_MS = 60_000
 """A task is past its deadline only when the log's clock is this far past it: brokers' clocks differ."""
@@ -136,6 +141,8 @@ class WorkerCore:
         self._unsent: dict[object, _Send] = {}
         self._acknowledged: deque[object] = deque()
         self._given_back: deque[Job] = deque()
+        self._held: list[Record] = []
+        self._faults = 0
         self._fault: LogFault | None = None
         self._generation = 0
         self._resends = 0
@@ -163,10 +170,22 @@ class WorkerCore:
 
     def poll(self, records_max: int, timeout_ms: int) -> list[Job]:
         """Takes up to `records_max` records and returns those that are to run."""
-        self._adopt()
-        records = self._joined.poll(records_max, timeout_ms)
-        self.settle()
-        return self._take(records) if records else []
+        try:
+            self._adopt()
+            self._held += self._joined.poll(records_max, timeout_ms)
+            self.settle()
+            self._look_up(self._held)
+        except (Fatal, OffsetGone):
+            raise
+        except LogFault as fault:
+            self._faults += 1
+            if self._faults > FAULTS_MAX:
+                raise
+            logger.info("asking again", queue=self.queue, times=self._faults, fault=str(fault))
+            return []  # what was fetched is held, and taken once its results can be looked up
+        self._faults = 0
+        records, self._held = self._held, []
+        return self._take(records)
 
     def report(self, job: Job, body: Body) -> None:
         """Sends the result of a job; it is settled when the broker has acknowledged it."""
@@ -263,12 +282,12 @@ class WorkerCore:
             self._draining(mine)
             self.settle()
             self.commit()
-        self.offsets.drop(places)
+        self._forget(places)
 
     def lost(self, places: Sequence[Place]) -> None:
         """Told by the group, inside `poll`: others may have the partitions already."""
         self._arriving.difference_update(places)
-        self.offsets.drop(places)
+        self._forget(places)
 
     def unsettled_in(self, places: Sequence[Place]) -> int:
         """How many of these partitions' jobs have no acknowledged result."""
@@ -282,7 +301,7 @@ class WorkerCore:
         try:
             committed = self._joined.committed(places)
         except NotYet:
-            return  # asked again at the next poll
+            return  # asked again at the next poll, however long a transaction holds them
         ends = self._log.ends(places, Isolation.COMMITTED)
         self._settled.forget()
         for place in places:
@@ -300,12 +319,19 @@ class WorkerCore:
             self._joined.seek(place, start)
             self._arriving.discard(place)
 
-    def _take(self, records: Sequence[Record]) -> list[Job]:
+    def _forget(self, places: Sequence[Place]) -> None:
+        self.offsets.drop(places)
+        self._held = [r for r in self._held if Place(r.topic, r.partition) not in places]
+
+    def _look_up(self, records: Sequence[Record]) -> None:
+        """Learns which of these have a result in the log, if any of them was delivered before."""
         old_ms = [r.timestamp_ms for r in records if self._was_delivered(r)]
         if old_ms:
             self._settled.cover(min(old_ms))
-        elif self._settled.known and self.offsets.all_fresh():
+        elif records and self._settled.known and self.offsets.all_fresh():
             self._settled.forget()
+
+    def _take(self, records: Sequence[Record]) -> list[Job]:
         jobs = []
         for record in records:
             self._log_ms = max(self._log_ms, record.timestamp_ms)

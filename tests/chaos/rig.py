@@ -20,7 +20,7 @@ from wakeful.deploy.supervisor import Supervisor
 from wakeful.events import records as r
 from wakeful.events.codec import decode_event, decode_outcome
 from wakeful.events.log.kafka import KafkaLog
-from wakeful.events.log.kafka_offsets import committed_offsets
+from wakeful.events.log.kafka_survey import committed_offsets
 from wakeful.events.log.protocol import Isolation, Place, Record
 from wakeful.projections.audit import Violation, asked_by, audit, evidence_from_log
 from wakeful.projections.postgres import all_rows

@@ -14,8 +14,10 @@ from wakeful.commands.models import (
     SendMessage,
 )
 from wakeful.events import records as r
+from wakeful.events.codec import encode_state
+from wakeful.events.limits import SNAPSHOT_MAX
 from wakeful.events.payloads import json_payload
-from wakeful.events.state import DEDUPE_MAX, DEDUPE_MS, Status
+from wakeful.events.state import DEDUPE_MAX, DEDUPE_MS, SessionState, Status
 
 HOUR_MS = 3_600_000
 
@@ -360,3 +362,14 @@ def test_a_payload_over_the_limit_in_the_log_is_refused(hand: Hand) -> None:
     large = replace(small, inline=b'"' + b"x" * 300_000 + b'"', size=300_002)
     out = hand.give(SendMessage(large))
     assert out[0].reason == "payload_too_large"
+
+
+def test_a_flood_of_messages_is_refused_before_a_state_outgrows_its_snapshot(hand: Hand) -> None:
+    hand.open()
+    large = SendMessage(json_payload({"text": "x" * 200_000}, KEY))
+    out: list[r.EventBody] = []
+    for _ in range(30):
+        hand.now_ms += 1
+        out = hand.give(large)
+    assert (out[0].check, out[0].reason) == ("freshness", "queue_full")
+    assert len(encode_state(SessionState(hand.session.head, hand.session.state))) < SNAPSHOT_MAX
