@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 
 import pytest
 from confluent_kafka import KafkaError
@@ -16,6 +17,7 @@ from wakeful.events.log.kafka_client import (
     patient_fault_of,
     record_of,
 )
+from wakeful.events.log.kafka_commit import OffsetCommits
 from wakeful.events.log.kafka_messages import Inbox
 from wakeful.events.log.protocol import (
     EndOfPartition,
@@ -200,3 +202,26 @@ def test_the_client_writes_nothing_to_stderr(nowhere: str, capfd: pytest.Capture
         producer.flush(200)
     producer.close()
     assert capfd.readouterr().err == ""
+
+
+class Frozen:
+    """A consumer whose commit is answered when the test says so."""
+
+    def __init__(self) -> None:
+        self.thawed = threading.Event()
+
+    def commit(self, *, offsets: list[object], asynchronous: bool) -> list[object]:
+        self.thawed.wait(10)
+        return []
+
+
+def test_a_commit_that_is_not_answered_is_a_fault_and_holds_back_the_next():
+    frozen = Frozen()
+    commits = OffsetCommits(frozen, "g", 0.01)
+    with pytest.raises(LogFault, match="may yet be applied"):
+        commits.commit([])
+    with pytest.raises(LogFault, match="no answer yet"):
+        commits.commit([])
+    frozen.thawed.set()
+    assert commits.finished()
+    OffsetCommits(frozen, "g", 10).commit([])
