@@ -157,6 +157,7 @@ def _withdrawals(state: State) -> list[r.EventBody]:
     return [
         *(r.ApprovalWithdrawn(a.proposal_id, told) for a in state.approvals),
         *(r.TimerCancelled(t.timer_id, told) for t in state.timers),
+        *(r.ActivityCancelled(a.activity_id, a.attempt, told) for a in state.activities),
     ]
 
 
