@@ -284,7 +284,10 @@ def _restored(snapshot: r.Snapshot) -> Session | None:
         or sha256(snapshot.state).digest() != snapshot.state_hash
     ):
         return None
-    folded = decode_state(snapshot.state)
+    try:
+        folded = decode_state(snapshot.state)
+    except Undecodable:
+        return None
     return Session(snapshot.tenant, snapshot.session_id, folded.head, folded.state)
 
 

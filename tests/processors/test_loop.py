@@ -1,6 +1,8 @@
 """The loop loses nothing and doubles nothing, wherever it stops; one bad record or session stops nobody else."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -383,3 +385,28 @@ def test_every_record_of_a_transaction_names_its_batch_and_how_many_there_are() 
             )
     assert counts
     assert all(len(found) == found[0] for found in counts.values())
+
+
+def test_a_snapshot_of_another_format_is_no_more_than_a_missing_one(tmp_path: Path) -> None:
+    cluster = Cluster(folder=tmp_path)
+    cluster.start()
+    play(cluster, cluster.run)
+    told = cluster.facts()
+    cluster.kill()
+    for file in tmp_path.iterdir():
+        file.unlink()
+    record = cluster.log.dump(cluster.topics.snapshots)[-1]
+    stored = SNAPSHOTS.decode(record.value, None)
+    assert isinstance(stored, r.Snapshot)
+    foreign = replace(
+        stored, state=b"\0\0\0\0 other", state_hash=sha256(b"\0\0\0\0 other").digest()
+    )
+    cluster.producer.produce(
+        record.topic, key=record.key, value=SNAPSHOTS.encode(foreign).value, headers=record.headers
+    )
+    cluster.producer.flush(1_000)
+    cluster.start()
+    cluster.run()
+    session = cluster.loops[0]._partitions[0].session(b"acme/s1")
+    assert session.broken is None
+    assert session.head.seq == len(told)
