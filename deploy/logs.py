@@ -3,13 +3,44 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
+import time
+from collections.abc import Callable
 
 import structlog
 
 LEVELS = ("debug", "info", "warning", "error")
 
 FORMATS = ("text", "json")
+
+
+QUIET_S = 10.0
+"""A line of the Kafka client that only repeats itself is shown once in so long."""
+
+SHAPES_MAX = 500
+
+_NUMBERS = re.compile(r"\d+")
+
+
+class Sparse(logging.Filter):
+    """Lets one line of each shape through per `QUIET_S`: a client without its broker writes forty a second."""
+
+    def __init__(self, now_s: Callable[[], float]) -> None:
+        super().__init__()
+        self._now_s = now_s
+        self._shown: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether to show the line; numbers make no new shape."""
+        shape = _NUMBERS.sub("0", record.getMessage().partition(" (after")[0])
+        now_s = self._now_s()
+        if now_s - self._shown.get(shape, -QUIET_S) < QUIET_S:
+            return False
+        if len(self._shown) >= SHAPES_MAX:
+            self._shown.clear()
+        self._shown[shape] = now_s
+        return True
 
 
 def configure(level: str, form: str, *, process: str = "") -> None:
@@ -32,6 +63,7 @@ def configure(level: str, form: str, *, process: str = "") -> None:
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(Sparse(time.monotonic))
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,

@@ -140,9 +140,12 @@ class Settings(BaseModel):
         return {PREFIX + name: str(value) for name, value in given.items() if value is not None}
 
     def _missing(self, service: str) -> NoReturn:
+        stopped = (self.home / "stack.json").exists()
+        what = f"{service} of the stack in {self.home} is stopped"
         raise Stopped(
             Exit.UNAVAILABLE,
-            f"no stack is running in {self.home}: run 'wakeful up', or set {PREFIX}{service.upper()}",
+            f"{what if stopped else f'no stack is running in {self.home}'}: run 'wakeful up', "
+            f"or set {PREFIX}{service.upper()}",
         )
 
 
@@ -186,17 +189,13 @@ def _with_stack(settings: Settings, given: dict[str, Any], environ: Mapping[str,
     from .stack import Stack, StackError
 
     try:
-        found = Stack(settings.home, environ=environ).endpoints()
+        stack = Stack(settings.home, environ=environ)
+        filled: dict[str, Any] = dict(stack.addresses())
+        cluster_id = stack.cluster_id()
     except StackError as error:
         raise Stopped(Exit.UNAVAILABLE, str(error)) from error
-    if found is None:
-        return settings
-    filled = {
-        "kafka": found.kafka,
-        "postgres": found.postgres,
-        "redis": found.redis,
-        **({"cluster_id": found.cluster_id} if settings.kafka in (None, found.kafka) else {}),
-    }
+    if cluster_id and settings.kafka in (None, filled["kafka"]):
+        filled["cluster_id"] = cluster_id
     return _checked({**filled, **given})
 
 

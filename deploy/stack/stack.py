@@ -99,6 +99,15 @@ class Stack:
         found = self._running()
         return _endpoints(found) if len(found) == len(SERVICES) else None
 
+    def addresses(self) -> dict[str, str]:
+        """Return where each service is that runs; `endpoints` is for those who need all of them."""
+        return {name: record.address for name, record in self._running().items()}
+
+    def cluster_id(self) -> str | None:
+        """Return the id of the cluster at the broker's address, or None where no broker runs."""
+        record = self._running().get("kafka")
+        return None if record is None else record.cluster_id
+
     def status(self) -> list[ServiceStatus]:
         """Return one line per service, running or not."""
         running = self._running()
