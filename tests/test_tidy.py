@@ -123,9 +123,9 @@ def readme_commands(program: str) -> set[tuple[str, ...]]:
     """The commands of the README's code blocks that start with `program`, without options."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     found = set()
-    for block in re.findall(
-        r"^```(?:bash|sh|console|shell)?\n(.*?)^```", text, re.MULTILINE | re.DOTALL
-    ):
+    for language, block in re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        if language not in ("", "bash", "sh", "console", "shell"):
+            continue
         for line in block.splitlines():
             words = re.sub(r"^\$ |\.venv/bin/", "", line.strip()).split()
             if words[:1] == [program]:
