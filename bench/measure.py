@@ -1,5 +1,6 @@
 """Reading what a run cost: CPU of process trees, the effects log, percentiles, one JSON line per measure."""
 
+import itertools
 import json
 import os
 import time
@@ -80,7 +81,7 @@ def transitions_ms(effects: list[tuple[int, str, int]], before: int) -> list[flo
         by_session.setdefault(session, []).append((nanoseconds, step))
     found = []
     for steps in by_session.values():
-        for (began, step), (ended, following) in zip(steps, steps[1:], strict=False):
+        for (began, step), (ended, following) in itertools.pairwise(steps):
             if following == step + 1 and following != before:
                 found.append((ended - began) / 1e6)
     return found

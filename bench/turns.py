@@ -48,7 +48,9 @@ class Driver:
             digest_key=settings.digest_key,
             now_ms=SystemClock().now_ms,
         )
-        places = [Place(self._topics.outcomes, n) for n in range(log.partitions(self._topics.outcomes))]
+        places = [
+            Place(self._topics.outcomes, n) for n in range(log.partitions(self._topics.outcomes))
+        ]
         self._reader = log.reader(Isolation.COMMITTED)
         ends = log.ends(places, Isolation.COMMITTED)
         self._reader.assign({place: end for place, (_, end) in ends.items()})
@@ -75,7 +77,9 @@ class Driver:
                 run.signalled[entry[2]] = time.monotonic_ns()
                 self._client.post(entry[2], entry[1])
             if now > limit:
-                raise TimeoutError(f"{len(run.done)} of {sessions} sessions were done after {TIME_LIMIT_S} s")
+                raise TimeoutError(
+                    f"{len(run.done)} of {sessions} sessions were done after {TIME_LIMIT_S} s"
+                )
         run.ended_s = time.monotonic()
         known = set(run.sessions)
         run.effects = [effect for effect in self._effects.read() if effect[1] in known]
@@ -86,11 +90,17 @@ class Driver:
         self._client.post(session, self._client.message({"before": BEFORE}))
 
     def _hear(
-        self, record: Record, run: "Run", held: list[tuple[float, DecideApproval, str]], settle_s: float
+        self,
+        record: Record,
+        run: "Run",
+        held: list[tuple[float, DecideApproval, str]],
+        settle_s: float,
     ) -> None:
         outcome = decode_outcome(record.value, record.headers)
         if outcome.kind == "approval_wanted":
-            decision = DecideApproval(outcome.proposal_id or "", outcome.digest or b"", "approve", "")
+            decision = DecideApproval(
+                outcome.proposal_id or "", outcome.digest or b"", "approve", ""
+            )
             held.append((time.monotonic() + settle_s, decision, outcome.session_id))
         elif outcome.kind == "completed":
             run.done.add(outcome.session_id)
@@ -115,7 +125,9 @@ class Run:
         return [(next_step[s] - at) / 1e6 for s, at in self.signalled.items() if s in next_step]
 
 
-def throughput(driver: Driver, parts: dict[str, list[int]], *, sessions: int, window: int, rep: int) -> None:
+def throughput(
+    driver: Driver, parts: dict[str, list[int]], *, sessions: int, window: int, rep: int
+) -> None:
     """Steps per second and CPU per step, by process."""
     before = {name: cpu_s(pids) for name, pids in parts.items()}
     own = time.process_time()
@@ -165,7 +177,9 @@ def latency(driver: Driver, *, rep: int) -> None:
 
 def main() -> None:
     """Runs the measures asked for on a stack of their own."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("measures", nargs="*", default=["throughput", "latency"])
     parser.add_argument("--n", type=int, default=1_000)
     parser.add_argument("--window", type=int, nargs="+", default=[64, 500])
