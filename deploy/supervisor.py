@@ -29,6 +29,8 @@ from .run_file import RunFile, Running, RunningChild
 from .settings import PREFIX, Settings
 from .stack.processes import LOG_KEEP_BYTES, identity
 
+PROGRAM = (sys.executable, "-m", "wakeful")
+
 BACKOFF_FIRST_S = 0.1
 BACKOFF_MAX_S = 5.0
 BACKOFF_FACTOR = 2.0
@@ -78,12 +80,14 @@ class Supervisor:
         echo: Callable[[str, str], None] | None = None,
         environ: Mapping[str, str] | None = None,
         concurrency: int | None = None,
+        program: Sequence[str] = PROGRAM,
     ) -> None:
         for what, count in (("processors", processors), ("workers", workers)):
             if count < 0:
                 raise Stopped(Exit.USAGE, f"--{what} is {count}: give 0 or more")
         self._settings = settings
         self._app = app_target
+        self._program = tuple(program)
         self._environ = dict(os.environ if environ is None else environ)
         self._home = settings.home.absolute()
         self._file = RunFile(self._home)
@@ -266,7 +270,7 @@ class Supervisor:
             if self._follower:
                 self._follower.add(child.name, path)
             child.process = subprocess.Popen(
-                [sys.executable, "-m", "wakeful", *child.arguments],
+                [*self._program, *child.arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -1,0 +1,85 @@
+"""Crash points kill where they stand, `p.commit_sent` a moment later, and ends become exit codes."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from wakeful.deploy.exits import Exit, Stopped
+from wakeful.deploy.processes import check_cluster, crash_points, ending
+from wakeful.deploy.settings import Settings
+from wakeful.events.log.protocol import Fatal
+from wakeful.processors.loop import LoopFailed
+
+PROGRAM = """
+import sys, time
+from wakeful.deploy.processes import crash_points
+from wakeful.deploy.settings import Settings
+hit = crash_points(Settings(failpoint=sys.argv[1]))
+for n in range(3):
+    hit("p.begun")
+    hit("p.commit_sent")
+    print("passed", n, flush=True)
+    time.sleep(0.1)
+print("alive", flush=True)
+"""
+
+
+def passed(failpoint: str) -> tuple[int, list[str]]:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, failpoint], capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout.split("\n")[:-1]
+
+
+def test_a_crash_point_kills_on_the_pass_that_was_asked_for() -> None:
+    assert passed("p.begun:2") == (-signal.SIGKILL, ["passed 0"])
+
+
+def test_the_crash_inside_a_commit_comes_after_the_call_has_begun() -> None:
+    assert passed("p.commit_sent:2") == (-signal.SIGKILL, ["passed 0", "passed 1"])
+
+
+def test_without_a_crash_point_nothing_happens() -> None:
+    hit = crash_points(Settings())
+    hit("p.begun")
+
+
+def test_a_broker_of_another_cluster_is_refused() -> None:
+    check_cluster(Settings(kafka="b:1", cluster_id="ours"), "ours")
+    check_cluster(Settings(kafka="b:1"), "anything")
+    with pytest.raises(Stopped, match="the broker at b:1 is cluster theirs, expected ours") as told:
+        check_cluster(Settings(kafka="b:1", cluster_id="ours"), "theirs")
+    assert told.value.code == Exit.UNAVAILABLE
+
+
+@pytest.mark.parametrize("fault", [Fatal("fenced"), LoopFailed("4 faults"), RuntimeError("ours")])
+def test_a_fault_asks_for_a_fresh_process(
+    fault: Exception, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run() -> Exit:
+        raise fault
+
+    assert ending(run) == Exit.FAULT == 70
+    assert str(fault) in "".join(capsys.readouterr())
+
+
+def test_what_people_must_mend_passes_through() -> None:
+    def run() -> Exit:
+        raise Stopped(Exit.APP, "mend it")
+
+    with pytest.raises(Stopped, match="mend it"):
+        ending(run)
+
+
+def test_the_table_of_exit_codes_is_the_code() -> None:
+    import wakeful.deploy.exits as module
+
+    rows = [
+        line.split("|")[1:3]
+        for line in (module.__doc__ or "").splitlines()
+        if line.startswith("| ")
+    ]
+    shown = {name.strip(): int(code) for code, name in rows[1:]}
+    assert shown == {member.name: member.value for member in Exit}

@@ -1,0 +1,227 @@
+"""The supervisor starts what ends, faster at first than later, and leaves nobody behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from wakeful.deploy.exits import Exit, Stopped
+from wakeful.deploy.run_file import RunFile
+from wakeful.deploy.settings import Settings
+from wakeful.deploy.supervisor import Supervisor
+
+LIMIT_S = 15.0
+
+CHILD = """
+import os, signal, sys, time
+from wakeful.deploy import lifeline
+lifeline.hold(os.environ)
+name, stubborn = sys.argv[1], os.environ.get("STUBBORN")
+signal.signal(signal.SIGTERM, (lambda *_: None) if stubborn else (lambda *_: sys.exit(0)))
+print(name, "up", os.environ["WAKEFUL_FAILPOINT"] or "-", os.environ["WAKEFUL_NAMESPACE"], flush=True)
+if os.environ.get("ENDS"):
+    sys.exit(3)
+while True:
+    time.sleep(0.05)
+"""
+
+
+def until(true: Callable[[], object], what: str) -> None:
+    limit = time.monotonic() + LIMIT_S
+    while not true():
+        assert time.monotonic() < limit, f"waited {LIMIT_S:.0f} s for {what}"
+        time.sleep(0.01)
+
+
+class Desk:
+    """Supervisors of a small program instead of Wakeful's own processes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.program = folder / "child.py"
+        self.program.write_text(CHILD)
+        self.settings = Settings(kafka="nowhere:1", namespace="desk", home=folder / "home")
+        self.made: list[Supervisor] = []
+
+    def supervisor(self, environ: dict[str, str] | None = None, **given: object) -> Supervisor:
+        options = {"queues": ["default"], "projector": False, **given}
+        one = Supervisor(
+            self.settings,
+            "desk.py",
+            environ={**os.environ, **(environ or {})},
+            program=(sys.executable, str(self.program)),
+            **options,
+        )
+        self.made.append(one)
+        return one
+
+    def ups(self, one: Supervisor, name: str) -> list[str]:
+        path = one.log_path(name)
+        return (
+            [line for line in path.read_text().splitlines() if " up " in line]
+            if path.exists()
+            else []
+        )
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    one = Desk(tmp_path)
+    yield one
+    for supervisor in one.made:
+        supervisor.stop(drain_s=0.1)
+
+
+def gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    state = Path(f"/proc/{pid}/stat")
+    try:
+        return state.exists() and state.read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def test_it_starts_one_process_per_role_and_queue_and_says_who_runs(desk: Desk) -> None:
+    one = desk.supervisor(processors=2, queues=["default", "pay"], projector=True)
+    one.start()
+    names = ["processor-0", "processor-1", "worker-default-0", "worker-pay-0", "projector"]
+    assert list(one.pids()) == names
+    shown = RunFile(desk.settings.home).load()
+    assert shown is not None
+    assert shown.pid == os.getpid()
+    assert {child.name: child.pid for child in shown.children} == one.pids()
+    one.stop()
+    assert one.pids() == {}
+    assert RunFile(desk.settings.home).load() is None
+
+
+def test_a_killed_child_is_started_again_at_once_under_its_name(desk: Desk) -> None:
+    one = desk.supervisor()
+    one.start()
+    until(lambda: desk.ups(one, "processor-0"), "the first start")
+    before = one.kill("processor-0")
+    at = time.monotonic()
+    until(lambda: one.pids().get("processor-0", before) != before, "the second start")
+    assert time.monotonic() - at < 1.0, "the first restart waits a tenth of a second"
+    until(lambda: len(desk.ups(one, "processor-0")) == 2, "its first words")
+    assert one.restarts == {"processor-0": 1, "worker-default-0": 0}
+    assert one.exit_codes["processor-0"] == [-signal.SIGKILL]
+
+
+def test_a_child_that_ends_again_and_again_is_started_ever_more_slowly(desk: Desk) -> None:
+    one = desk.supervisor({"ENDS": "1"}, workers=0)
+    one.start()
+    until(lambda: one.restarts["processor-0"] >= 2, "two restarts")
+    child = one._children["processor-0"]
+    assert child.backoff_s >= 0.4
+    assert set(one.exit_codes["processor-0"]) == {3}
+
+
+def test_a_crash_point_is_for_the_first_start_alone(desk: Desk) -> None:
+    one = desk.supervisor(failpoints={"processor-0": "p.begun:2"})
+    one.start()
+    until(lambda: desk.ups(one, "processor-0"), "the first start")
+    one.kill("processor-0")
+    until(lambda: len(desk.ups(one, "processor-0")) == 2, "the second start")
+    assert desk.ups(one, "processor-0") == [
+        "processor up p.begun:2 desk",
+        "processor up - desk",
+    ]
+    until(lambda: desk.ups(one, "worker-default-0") == ["worker up - desk"], "the worker")
+
+
+def test_a_crash_point_of_nobody_is_refused(desk: Desk) -> None:
+    with pytest.raises(ValueError, match="no child of these names: processor-9"):
+        desk.supervisor(failpoints={"processor-9": "p.begun"})
+
+
+def test_a_child_that_does_not_hear_is_killed_when_the_drain_is_over(desk: Desk) -> None:
+    one = desk.supervisor({"STUBBORN": "1"}, workers=0)
+    one.start()
+    until(lambda: desk.ups(one, "processor-0"), "the start")
+    pid = one.pids()["processor-0"]
+    one.stop(drain_s=0.2)
+    assert gone(pid)
+
+
+def test_a_frozen_child_ends_with_the_others(desk: Desk) -> None:
+    one = desk.supervisor(workers=0)
+    one.start()
+    until(lambda: desk.ups(one, "processor-0"), "the start")
+    pid = one.kill("processor-0", signal.SIGSTOP)
+    one.stop(drain_s=5.0)
+    assert gone(pid)
+
+
+def test_a_second_supervisor_in_one_home_is_refused_and_told_of_the_first(desk: Desk) -> None:
+    one = desk.supervisor(workers=0)
+    one.start()
+    with pytest.raises(
+        Stopped, match=rf"runs in .* already \(pid {os.getpid()}, desk.py\)"
+    ) as told:
+        desk.supervisor(workers=0).start()
+    assert told.value.code == Exit.BUSY
+
+
+def test_what_children_say_is_told_with_their_names(desk: Desk) -> None:
+    heard: list[tuple[str, str]] = []
+    one = desk.supervisor(workers=0, echo=lambda name, line: heard.append((name, line)))
+    one.start()
+    until(lambda: heard, "the first line")
+    assert heard[0] == ("processor-0", "processor up - desk")
+
+
+def test_a_child_of_no_name_is_not_killed(desk: Desk) -> None:
+    one = desk.supervisor(workers=0)
+    one.start()
+    with pytest.raises(Stopped, match="no child 'worker-9': there are processor-0"):
+        one.kill("worker-9")
+
+
+def test_nothing_to_run_is_refused(desk: Desk) -> None:
+    with pytest.raises(Stopped, match="nothing to run"):
+        desk.supervisor(processors=0, workers=0)
+
+
+def test_when_the_supervisor_is_killed_its_children_end_by_themselves(desk: Desk) -> None:
+    program = textwrap.dedent(
+        f"""
+        import sys, time
+        from pathlib import Path
+        from wakeful.deploy.settings import Settings
+        from wakeful.deploy.supervisor import Supervisor
+        home = Path({str(desk.folder / "home")!r})
+        one = Supervisor(Settings(kafka="nowhere:1", namespace="desk", home=home), "desk.py",
+                         queues=["default"], program=(sys.executable, {str(desk.program)!r}))
+        one.start()
+        time.sleep(60)
+        """
+    )
+    parent = subprocess.Popen([sys.executable, "-c", program])
+    logs = desk.folder / "home" / "logs"
+    names = ("processor-0", "worker-default-0", "projector")
+    until(
+        lambda: all(
+            (logs / f"{n}.log").exists() and "up" in (logs / f"{n}.log").read_text() for n in names
+        ),
+        "three children",
+    )
+    children = json.loads((desk.folder / "home" / "run.json").read_text())["children"]
+    pids = [child["pid"] for child in children]
+    parent.kill()
+    parent.wait()
+    until(lambda: all(gone(pid) for pid in pids), "the children to end")
+    shown = RunFile(desk.folder / "home").load()
+    assert shown is not None
+    assert not shown.alive
+    desk.supervisor(workers=0).start()
