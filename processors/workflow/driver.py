@@ -88,7 +88,9 @@ class Stretch:
         """Lets the coroutine go; what its `finally` blocks ask for is discarded."""
         self.dead = True
         if self._coroutine is not None:
-            with suppress(TurnDropped, Exception):  # a dying coroutine's words count for nothing
+            with suppress(
+                TurnDropped, SystemExit, Exception
+            ):  # a dying coroutine's words count for nothing
                 self._coroutine.close()
             self._coroutine = None
 
@@ -189,7 +191,9 @@ class Stretch:
             return [self._held("workflow_raised", error)]
         except WorkflowMisuse as error:
             return [self._misused(str(error))]
-        except Exception as error:  # noqa: BLE001 - whatever user code raises becomes a hold, not a dead partition
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - user code, `sys.exit` included, holds its session and no more
             return [self._held("workflow_raised", error)]
 
     def _finish(self, returned: Any) -> list[r.EventBody]:
@@ -300,7 +304,7 @@ class Stretch:
     def _misused(self, told: str) -> r.SessionHeld:
         return self._hold("workflow_misuse", f"workflow {self._workflow.name}: {told}")
 
-    def _held(self, reason: str, error: Exception) -> r.SessionHeld:
+    def _held(self, reason: str, error: BaseException) -> r.SessionHeld:
         frames = traceback.format_exception(error)
         return self._hold(reason, "".join(frames)[-DETAIL_MAX:])
 
