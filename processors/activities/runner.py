@@ -17,6 +17,7 @@ from ...commands.models import CompleteActivity, FailActivity
 from ...events.errors import InvalidPayload, PayloadTooLarge
 from ...events.payloads import json_payload, storable_text
 from ...events.records import ActivityTask, Failure, Payload
+from ..stored_json import read_json
 from .definitions import KEY, Activity, problems
 
 Body = CompleteActivity | FailActivity
@@ -122,16 +123,8 @@ class Runner:
 
     def _stored(self, activity: Activity[Any], result: Any) -> Payload:
         """The result as a payload that the workflow can certainly read back."""
-        stored = activity.stored(result)
-        payload = json_payload(stored, self._digest_key)
-        try:
-            activity.result_type.validate_json(_json(payload))
-        except ValidationError:
-            mended = _without_surrogates(stored)
-            if mended == stored:
-                raise
-            payload = json_payload(mended, self._digest_key)
-            activity.result_type.validate_json(_json(payload))
+        payload = json_payload(activity.stored(result), self._digest_key)
+        read_json(activity.result_type, _json(payload))
         return payload
 
     def _fail(
@@ -167,17 +160,6 @@ def traceback_of(error: BaseException) -> str:
     if len(stored) > DETAIL_MAX:
         stored = b"..." + stored[3 - DETAIL_MAX :]
     return stored.decode("utf-8", "ignore")
-
-
-def _without_surrogates(value: Any) -> Any:
-    """Lone surrogates, which models do produce and no `str` of pydantic can hold, as U+FFFD."""
-    if isinstance(value, str):
-        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    if isinstance(value, dict):
-        return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_without_surrogates(item) for item in value]
-    return value
 
 
 def _json(payload: Payload) -> bytes:

@@ -167,6 +167,7 @@ class Lane:
         self._error: BaseException | None = None
         self._beaten = 0.0
         self._warned = False
+        self._paused = False
 
     def stop(self) -> None:
         """Takes no more tasks and drains."""
@@ -211,6 +212,7 @@ class Lane:
         commit_at = 0.0
         while not self._stopping.is_set():
             room = self._room() or self._wait_for_room()
+            self._pause_or_resume(room)
             jobs = self.core.poll(max(room, 1), POLL_MS if room else 0)
             if jobs:
                 self._loop.call_soon_threadsafe(self._accept, jobs)
@@ -226,7 +228,7 @@ class Lane:
         return max(0, self._concurrency * AHEAD - self.core.running)
 
     def _wait_for_room(self) -> int:
-        """Waits while the worker is full; pauses only where that lasts, since a pause throws fetched records away."""
+        """Waits a moment while the worker is full."""
         room, give_up = 0, self._monotonic() + FULL_MS / 1000
         while not room and not self._stopping.is_set():
             self._moved.clear()
@@ -236,11 +238,16 @@ class Lane:
             if room or left <= 0:
                 break
             self._moved.wait(min(left, POLL_MS / 1000))
-        if room:
-            self.core.resume()
-        else:
-            self.core.pause()
         return room
+
+    def _pause_or_resume(self, room: int) -> None:
+        """Pauses only where a full worker stays full, since a pause throws fetched records away."""
+        if room == 0:
+            self.core.pause()
+            self._paused = True
+        elif self._paused:
+            self.core.resume()
+            self._paused = False
 
     def _drain_places(self, places: Sequence[Place]) -> None:
         """Before partitions go: what runs may finish, so that their next owner need not run it again."""

@@ -1,0 +1,426 @@
+"""The worker as it runs: its own thread and event loop, on the log in memory and on a broker."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from wakeful.commands.models import CompleteActivity
+from wakeful.commands.wire import decode_command
+from wakeful.events.headers import dead_letter_in
+from wakeful.events.log.kafka import KafkaLog
+from wakeful.events.log.memory_faults import Fate, NoFaults
+from wakeful.events.log.protocol import EndOfPartition, Isolation, LogFault, Place
+from wakeful.processors.activities.contracts import Read
+from wakeful.processors.activities.definitions import activity
+from wakeful.processors.activities.worker import Worker
+from wakeful.processors.app import App, gather
+
+from .conftest import Bench, Clock
+
+DEADLINE_S = 40.0
+
+
+def until(true, what):
+    """Waits for a condition, with a deadline."""
+    give_up = time.monotonic() + DEADLINE_S
+    while not true():
+        assert time.monotonic() < give_up, f"not within {DEADLINE_S} s: {what}"
+        time.sleep(0.005)
+
+
+class Guarded:
+    """The log in memory for two threads: one call at a time, and an empty poll gives way."""
+
+    def __init__(self, inner, lock=None):
+        self._inner, self._lock = inner, lock or threading.RLock()
+
+    def __getattr__(self, name):
+        found = getattr(self._inner, name)
+        if not callable(found):
+            return found
+
+        def call(*args, **kwargs):
+            if name == "group":
+                args = (*args[:2], Listening(args[2], self._lock))
+            with self._lock:
+                answer = found(*args, **kwargs)
+            if name in ("group", "producer", "reader"):
+                return Guarded(answer, self._lock)
+            if name == "poll" and not answer:
+                time.sleep(0.001)
+            return answer
+
+        return call
+
+
+class Listening:
+    """Lets the other thread use the log while a member that loses partitions finishes its work."""
+
+    def __init__(self, listener, lock):
+        self.assigned, self.lost, self._revoked, self._lock = (
+            listener.assigned,
+            listener.lost,
+            listener.revoked,
+            lock,
+        )
+
+    def revoked(self, places):
+        self._lock.release()
+        try:
+            self._revoked(places)
+        finally:
+            self._lock.acquire()
+
+
+class Running:
+    """A worker in a thread of its own, stopped at the end."""
+
+    def __init__(self, bench, app=None, **options):
+        options = {
+            "worker_id": "w1",
+            "digest_key": b"digest key",
+            "now_ms": lambda: 1_000,
+            **options,
+        }
+        self.worker = Worker(bench.log, bench.topics, app or bench.desk.app, **options)
+        self.error = None
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self):
+        try:
+            asyncio.run(self.worker.run())
+        except BaseException as error:
+            self.error = error
+
+    @property
+    def lane(self):
+        return self.worker.lanes[0]
+
+    @property
+    def alive(self):
+        return self._thread.is_alive()
+
+    def stop(self):
+        self.worker.stop()
+        self._thread.join(DEADLINE_S)
+        assert not self.alive
+        return self.error
+
+
+@pytest.fixture
+def guarded(bench):
+    bench.log = Guarded(bench.log)
+    return bench
+
+
+@pytest.fixture
+def run(guarded):
+    started = []
+
+    def start(app=None, **options):
+        started.append(Running(guarded, app, **options))
+        return started[-1]
+
+    yield start
+    guarded.desk.calls.go_on.set()
+    for running in started:
+        running.stop()
+
+
+def slow_tasks(bench, count):
+    return [bench.task("slow", {"n": n}, f"s{n}") for n in range(count)]
+
+
+def test_tasks_become_results_and_offsets(guarded, run):
+    running = run()
+    guarded.put(*[guarded.task("find_order", {"order_id": f"A{n}"}, f"s{n}") for n in range(50)])
+    until(lambda: len(guarded.results()) == 50, "50 results")
+    group = f"{guarded.topics.namespace}.workers.default"
+    until(lambda: sum(guarded.log.group_offsets(group).values()) == 50, "50 committed")
+    assert running.stop() is None
+
+
+def test_no_more_run_at_once_than_the_concurrency(guarded, run):
+    running = run(concurrency=3)
+    guarded.put(*slow_tasks(guarded, 20))
+    until(lambda: running.lane.core.running == 6, "as many again wait at hand")
+    assert len(guarded.desk.calls.of("slow")) == 3
+    guarded.desk.calls.go_on.set()
+    until(lambda: len(guarded.results()) == 20, "all results")
+
+
+def test_a_full_worker_pauses_and_goes_on(guarded, run):
+    running = run(concurrency=1)
+    guarded.put(*slow_tasks(guarded, 10))
+    until(lambda: running.lane.core.running == 2, "it is full")
+    until(lambda: running.lane.core._group._inner._paused, "the partitions are paused")
+    guarded.desk.calls.go_on.set()
+    until(lambda: len(guarded.results()) == 10, "all results")
+
+
+def test_stopping_lets_running_activities_finish_and_leaves_the_rest(guarded, run):
+    running = run(concurrency=2)
+    guarded.put(*slow_tasks(guarded, 8))
+    until(lambda: len(guarded.desk.calls.of("slow")) == 2, "two run")
+    running.worker.stop()
+    guarded.desk.calls.go_on.set()
+    assert running.stop() is None
+    assert len(guarded.results()) == 2
+    run(worker_id="w2")
+    until(lambda: len(guarded.results()) == 8, "the next worker does the rest")
+    assert sorted(guarded.desk.calls.of("slow")) == list(range(8))
+
+
+def test_what_outlives_the_drain_is_cut_and_run_again_elsewhere(guarded, run):
+    running = run(drain_ms=30)
+    guarded.put(*slow_tasks(guarded, 1))
+    until(lambda: guarded.desk.calls.of("slow"), "it runs")
+    assert running.stop() is None
+    assert guarded.results() == []
+    guarded.desk.calls.go_on.set()
+    run(worker_id="w2")
+    until(lambda: len(guarded.results()) == 1, "its result")
+    assert guarded.desk.calls.of("slow") == [0, 0]
+
+
+def test_a_leaving_partition_is_drained_before_it_is_let_go(guarded, run, monkeypatch):
+    first = run(concurrency=50)
+    guarded.put(*slow_tasks(guarded, 20))
+    until(lambda: len(guarded.desk.calls.of("slow")) == 20, "all run at the first")
+    core, left = first.lane.core, []
+    draining, drop = core._draining, core.offsets.drop
+
+    def note_draining(places):
+        guarded.desk.calls.go_on.set()
+        draining(places)
+
+    def note_drop(places):
+        left.append(core.unsettled_in(places))
+        drop(places)
+
+    monkeypatch.setattr(core, "_draining", note_draining)
+    monkeypatch.setattr(core.offsets, "drop", note_drop)
+    run(worker_id="w2")
+    until(lambda: left, "partitions leave the first")
+    assert left[0] == 0
+    until(lambda: len({c.header.session_id for c in guarded.results()}) == 20, "all results")
+    assert first.alive
+
+
+def test_an_activity_that_exits_the_process_is_a_failure_and_the_worker_lives(guarded, run):
+    @activity(contract=Read())
+    async def quits() -> None:
+        sys.exit(3)
+
+    running = run(gather([quits]))
+    guarded.put(guarded.task("quits", {}))
+    until(lambda: guarded.results(), "its failure")
+    assert guarded.results()[0].body.failure.type == "SystemExit"
+    assert running.alive
+
+
+def test_a_blocked_event_loop_is_told_in_the_log(guarded, run, monkeypatch):
+    told = []
+    monkeypatch.setattr("wakeful.processors.activities.worker.BLOCKED_MS", 50)
+    monkeypatch.setattr(
+        "wakeful.processors.activities.worker.logger.warning",
+        lambda what, **more: told.append((what, more)),
+    )
+    released = threading.Event()
+
+    @activity(contract=Read())
+    async def blocks() -> None:
+        released.wait(DEADLINE_S)
+
+    run(gather([blocks]))
+    guarded.put(guarded.task("blocks", {}))
+    until(lambda: told, "a warning")
+    released.set()
+    what, more = told[0]
+    assert "use asyncio.to_thread" in what
+    assert more["running"] == ["blocks"]
+
+
+def test_a_log_that_never_answers_ends_the_worker_with_its_fault(guarded, run):
+    class Refusing(NoFaults):
+        def on_committed(self, group):
+            return Fate.FAILED
+
+    guarded.log._broker.faults = Refusing()
+    running = run()
+    until(lambda: not running.alive, "the worker ends")
+    assert isinstance(running.error, LogFault)
+
+
+def test_an_app_without_activities_makes_no_worker(guarded):
+    with pytest.raises(ValueError, match="app declares no activities, so a worker has no queue"):
+        Worker(guarded.log, guarded.topics, App(), worker_id="w", digest_key=b"k", now_ms=lambda: 0)
+
+
+@pytest.mark.parametrize("options", [{"concurrency": 0}, {"drain_ms": -1}])
+def test_bounds_are_checked_when_the_worker_is_made(guarded, options):
+    with pytest.raises(ValueError, match=next(iter(options))):
+        Worker(
+            guarded.log,
+            guarded.topics,
+            guarded.desk.app,
+            worker_id="w",
+            digest_key=b"k",
+            now_ms=lambda: 0,
+            **options,
+        )
+
+
+PROGRAM = """
+import asyncio, os, sys, time
+from wakeful import activity, Read
+from wakeful.events.log.kafka import KafkaLog
+from wakeful.events.topics import Topics
+from wakeful.processors.activities.worker import Worker, run_until_signalled
+from wakeful.processors.app import gather
+from wakeful.processors.failpoints import Failpoints
+
+bootstrap, namespace, worker_id, calls, points = sys.argv[1:]
+
+@activity(contract=Read())
+async def find_order(order_id: str) -> str:
+    with open(calls, "a") as book:
+        book.write(f"{order_id}\\n")
+    return order_id
+
+@activity(contract=Read())
+async def slow(n: int) -> int:
+    with open(calls, "a") as book:
+        book.write(f"slow {n}\\n")
+    while not os.path.exists(calls + ".go_on"):
+        await asyncio.sleep(0.01)
+    return n
+
+with KafkaLog(bootstrap, client_id=worker_id) as log:
+    run_until_signalled(Worker(
+        log, Topics(namespace), gather([find_order, slow]), worker_id=worker_id, digest_key=b"k",
+        now_ms=lambda: int(time.time() * 1000), hit=Failpoints.from_text(points).hit,
+    ))
+"""
+
+
+class OnKafka:
+    """Worker processes on a broker, and what they did."""
+
+    def __init__(self, bootstrap, log, topics, folder):
+        self.bootstrap, self.log, self.topics = bootstrap, log, topics
+        self.calls_file = folder / "calls"
+        self.started = []
+
+    def start(self, worker_id, points=""):
+        arguments = [self.bootstrap, self.topics.namespace, worker_id, str(self.calls_file), points]
+        process = subprocess.Popen([sys.executable, "-c", PROGRAM, *arguments])
+        self.started.append(process)
+        return process
+
+    def ended(self, process):
+        return process.wait(DEADLINE_S)
+
+    def calls(self):
+        return self.calls_file.read_text().split("\n")[:-1] if self.calls_file.exists() else []
+
+    def records(self, topic):
+        places = [Place(topic, n) for n in range(self.log.partitions(topic))]
+        left = {
+            place: end
+            for place, (first, end) in self.log.ends(places, Isolation.COMMITTED).items()
+            if first < end
+        }
+        reader = self.log.reader()
+        reader.assign(dict.fromkeys(left, 0))
+        found = []
+        while left:
+            for item in reader.poll(500, 100):
+                reached = item.offset
+                if not isinstance(item, EndOfPartition):
+                    found.append(item)
+                    reached += 1
+                place = Place(item.topic, item.partition)
+                if reached >= left.get(place, reached + 1):
+                    del left[place]
+        reader.close()
+        return found
+
+    def results(self):
+        return [decode_command(r.value, r.headers) for r in self.records(self.topics.commands)]
+
+
+@pytest.fixture
+def on_kafka(kafka, topics, desk, tmp_path):
+    """A bench on a broker (`.bench`), with worker processes that are killed at the end."""
+    with KafkaLog(kafka, client_id="test") as log:
+        world = OnKafka(kafka, log, topics, tmp_path)
+        world.bench = Bench(log, topics, desk, Clock())
+        yield world
+        for process in world.started:
+            process.kill()
+            process.wait()
+        log.delete_topics([spec.name for spec in topics.specs(["default", "other"], 4)])
+
+
+def find_orders(bench, count):
+    return [bench.task("find_order", {"order_id": f"A{n}"}, f"s{n}") for n in range(count)]
+
+
+def test_a_process_answers_every_task_and_buries_what_is_none(on_kafka):
+    process = on_kafka.start("w1")
+    bench = on_kafka.bench
+    bench.put_bytes(b"acme/s1/1/1#1", b"garbage", partition=0)
+    bench.put(*find_orders(bench, 200))
+    until(lambda: len(on_kafka.results()) == 200, "200 results")
+    assert all(isinstance(command.body, CompleteActivity) for command in on_kafka.results())
+    (letter,) = on_kafka.records(on_kafka.topics.dead_letters)
+    assert dead_letter_in(letter.headers).reason == "bad_frame"
+    process.send_signal(signal.SIGTERM)
+    assert on_kafka.ended(process) == 0
+    again = on_kafka.start("w2")
+    bench.put(bench.task("find_order", {"order_id": "last"}, "last"))
+    until(lambda: len(on_kafka.results()) == 201, "one more, since all the others were committed")
+    assert len(on_kafka.calls()) == 201
+    assert again.poll() is None
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize(
+    ("point", "calls_made_again"),
+    [("w.responded:5", 1), ("w.result_sent:5", 0)],
+)
+def test_a_kill_repeats_no_recorded_call_and_loses_no_task(on_kafka, point, calls_made_again):
+    bench = on_kafka.bench
+    bench.put(*find_orders(bench, 30))
+    first = on_kafka.start("w1", point)
+    assert on_kafka.ended(first) == -signal.SIGKILL
+    recorded = {
+        command.body.activity_id + command.header.session_id for command in on_kafka.results()
+    }
+    before = on_kafka.calls()
+    on_kafka.start("w2")
+    until(lambda: len({c.header.session_id for c in on_kafka.results()}) == 30, "all 30 results")
+    answered = [command.header.session_id for command in on_kafka.results()]
+    assert len(answered) == 30
+    assert len(on_kafka.calls()) == len(before) + 30 - len(recorded)
+    if point.startswith("w.result_sent"):
+        assert recorded
+    if calls_made_again:
+        assert len(on_kafka.calls()) > 30
+
+
+def test_sigterm_lets_a_running_call_finish_and_report(on_kafka):
+    process = on_kafka.start("w1")
+    on_kafka.bench.put(on_kafka.bench.task("slow", {"n": 1}))
+    until(lambda: on_kafka.calls() == ["slow 1"], "it runs")
+    process.send_signal(signal.SIGTERM)
+    on_kafka.calls_file.with_name("calls.go_on").touch()
+    assert on_kafka.ended(process) == 0
+    assert len(on_kafka.results()) == 1
