@@ -11,11 +11,11 @@ from pathlib import Path
 def tree(pid: int) -> list[int]:
     """The pid and all of its descendants."""
     children: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            fields = stat_fields(int(name))
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            fields = stat_fields(int(entry.name))
             if fields:
-                children.setdefault(int(fields[1]), []).append(int(name))
+                children.setdefault(int(fields[1]), []).append(int(entry.name))
     found, todo = [], [pid]
     while todo:
         one = todo.pop()
