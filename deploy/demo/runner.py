@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from types import FrameType
-from typing import Any
+from typing import IO, Any
 
 from ...commands.client import Client
 from ...events.errors import Transient
@@ -41,6 +41,8 @@ PROCESSORS = 2
 SUPERVISOR = "demo-supervisor"
 CUSTOMERS = "demo-customers"
 DRAIN_S = 8.0
+
+STARTED = "the stack was started by a demo"
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,34 +179,46 @@ def _log_level(environ: Mapping[str, str]) -> str:
 
 @contextmanager
 def _stack(home: Path, environ: Mapping[str, str], view: View) -> Iterator[None]:
-    """A running stack; what was not running before is stopped again, unless somebody else uses it by then."""
+    """A running stack; the last of the demos that use it stops it again, if a demo has started it."""
     stack = Stack(home, environ=environ)
-    home.mkdir(parents=True, exist_ok=True)
-    with (home / "demo.lock").open("a") as users:
+    lock = home / "demo" / "lock"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("a+") as users:
+        if _alone(users):
+            users.truncate(0)
+            if stack.endpoints() is None:
+                users.write(STARTED)
+                users.flush()
         fcntl.flock(users, fcntl.LOCK_SH)
-        was_up = stack.endpoints() is not None
         try:
             stack.up(view.line)
             yield
         except StackError as error:
             raise Stopped(Exit.UNAVAILABLE, str(error)) from error
         finally:
-            if not was_up:
-                _stop(stack, users.fileno(), view)
+            users.seek(0)
+            if users.read() == STARTED:
+                _stop(stack, users, view)
 
 
-def _stop(stack: Stack, users: int, view: View) -> None:
+def _stop(stack: Stack, users: IO[str], view: View) -> None:
     other = RunFile(stack.home).load()
+    if not _alone(users):
+        view.line("the stack stays up: another demo uses it, and will stop it")
+    elif other is not None and other.alive:
+        view.line("the stack stays up: 'wakeful run' uses it; 'wakeful down' stops it")
+    else:
+        view.line("stopping the stack, which was not running before; its data stays")
+        stack.down()
+
+
+def _alone(users: IO[str]) -> bool:
+    """Whether no other demo uses this home; holds them off until the lock is given back."""
     try:
         fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        view.line("the stack stays up: another demo uses it; 'wakeful down' stops it")
-        return
-    if other is not None and other.alive:
-        view.line("the stack stays up: 'wakeful run' uses it; 'wakeful down' stops it")
-        return
-    view.line("stopping the stack, which was not running before; its data stays")
-    stack.down()
+        return False
+    return True
 
 
 @contextmanager
