@@ -2,6 +2,9 @@
 
 import itertools
 import json
+import os
+import socket
+import time
 
 import pytest
 
@@ -13,8 +16,10 @@ from wakeful.events.codec import encode_outcome
 from wakeful.events.errors import InvalidKey, InvalidPayload, PayloadTooLarge, Rejected, Transient
 from wakeful.events.headers import record_headers
 from wakeful.events.keys import partition_of, session_key
+from wakeful.events.log.kafka import KafkaLog
 from wakeful.events.log.memory import MemoryLog
 from wakeful.events.log.memory_faults import Fate, NoFaults
+from wakeful.events.log.protocol import Place, Record
 from wakeful.events.records import Outcome
 from wakeful.events.topics import Topics
 
@@ -292,3 +297,42 @@ def test_waiting_ends_in_time_and_tells_what_came_instead(log):
         NoOutcome, match=r"no outcome of completed, failed, cancelled within 20 ms \(came: reply\)"
     ):
         wait_for_outcome(log, TOPICS, "acme", "s1", timeout_ms=20)
+
+
+def test_a_broker_that_cannot_be_reached_is_told_in_time_and_transient():
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        bootstrap = f"127.0.0.1:{nobody.getsockname()[1]}"
+    started = time.monotonic()
+    with (
+        KafkaLog(bootstrap, client_id="test") as log,
+        client_of(log, confirm_ms=300) as client,
+        pytest.raises(Unconfirmed, match="ask again with command_id='m1'"),
+    ):
+        client.send("s1", "hello", "m1")
+    assert time.monotonic() - started < 10
+
+
+def test_a_command_lies_on_a_broker_where_its_receipt_says(kafka):
+    topics = Topics(f"client-{os.getpid()}")
+    with KafkaLog(kafka, client_id="test") as log:
+        log.create_topics(topics.specs(["default"], 4))
+        options = {"tenant": "acme", "actor": "ann", "channel": "web", "digest_key": b"k"}
+        with Client(log, topics, now_ms=lambda: 5_000, **options) as client:
+            receipt = client.open("desk", idempotency_key="k1")
+            pending = [client.post(receipt.session_id, client.message(str(n))) for n in range(100)]
+            client.flush()
+            last = [each.receipt() for each in pending][-1]
+        reader = log.reader()
+        reader.assign({Place(last.topic, last.partition): last.offset})
+        found = []
+        give_up = time.monotonic() + 20
+        while not found and time.monotonic() < give_up:
+            found = [item for item in reader.poll(10, 100) if isinstance(item, Record)]
+        reader.close()
+        log.delete_topics([spec.name for spec in topics.specs(["default"], 4)])
+    command = decode_command(found[0].value, found[0].headers)
+    assert (command.header.command_id, command.header.session_id) == (
+        last.command_id,
+        receipt.session_id,
+    )
