@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import re
 import sys
 import time
 from collections.abc import Callable
+from typing import TextIO, cast
 
 import structlog
 
@@ -43,8 +45,24 @@ class Sparse(logging.Filter):
         return True
 
 
+class Stderr(io.TextIOBase):
+    """Whatever stderr is at the moment: somebody may put another in its place."""
+
+    def write(self, text: str) -> int:
+        """Writes to it."""
+        return sys.stderr.write(text)
+
+    def flush(self) -> None:
+        """Flushes it."""
+        sys.stderr.flush()
+
+
+class Handler(logging.StreamHandler[Stderr]):
+    """Ours, to be told from those of others."""
+
+
 def configure(level: str, form: str, *, process: str = "") -> None:
-    """Sends all logs of this process to stderr; `process` is added to lines of JSON."""
+    """Sends all logs of this process to stderr; `process` is added to lines of JSON. A repeat replaces the first."""
     number = getattr(logging, level.upper())
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -56,13 +74,14 @@ def configure(level: str, form: str, *, process: str = "") -> None:
         if form == "json"
         else structlog.dev.ConsoleRenderer(colors=False, pad_event_to=0, pad_level=False)
     )
+    stderr = Stderr()
     structlog.configure(
         processors=[*shared, structlog.processors.format_exc_info, render],
         wrapper_class=structlog.make_filtering_bound_logger(number),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=True,
+        logger_factory=structlog.WriteLoggerFactory(cast("TextIO", stderr)),
+        cache_logger_on_first_use=False,
     )
-    handler = logging.StreamHandler(sys.stderr)
+    handler = Handler(stderr)
     handler.addFilter(Sparse(time.monotonic))
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
@@ -71,8 +90,8 @@ def configure(level: str, form: str, *, process: str = "") -> None:
         )
     )
     root = logging.getLogger()
-    root.handlers[:] = [handler]
-    root.setLevel(max(number, logging.WARNING) if number > logging.DEBUG else logging.INFO)
+    root.handlers[:] = [*(h for h in root.handlers if not isinstance(h, Handler)), handler]
+    root.setLevel(logging.INFO if number == logging.DEBUG else max(number, logging.WARNING))
     logging.getLogger("wakeful").setLevel(number)
     if process and form == "json":
         structlog.contextvars.bind_contextvars(process=process)

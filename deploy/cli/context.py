@@ -34,8 +34,13 @@ CHANNEL = "cli"
 
 
 def settings() -> Settings:
-    """The settings of this command."""
-    return load_settings(os.environ)
+    """The settings of a command that asks or reads: what it logs is warnings, and never on stdout."""
+    from .. import logs
+
+    given = load_settings(os.environ)
+    quiet = given.log if given.log in ("debug", "error") else "warning"
+    logs.configure(quiet, given.log_format)
+    return given
 
 
 @contextmanager

@@ -76,8 +76,10 @@ def invoke(arguments: Sequence[str]) -> int:
     """Runs one command and returns its exit code; what went wrong is told on stderr."""
     try:
         code = app(list(arguments), prog_name="wakeful", standalone_mode=False)
-    except BrokenPipeError:
-        return Exit.DONE
+    except (BrokenPipeError, SystemExit):
+        return (
+            Exit.DONE
+        )  # typer's answer to a broken pipe; nothing else here ends the process by itself
     except (Exception, KeyboardInterrupt) as error:
         told, code = explain(error)
         if told:

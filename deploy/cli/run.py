@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from ..exits import Exit, Stopped
-from .context import AppTarget, kafka, settings
-
-if TYPE_CHECKING:
-    from ..settings import Settings
+from ..settings import Settings, load_settings
+from .context import AppTarget, kafka
 
 Concurrency = Annotated[
     int | None, typer.Option(min=1, help="Activities that run at once, per queue.")
@@ -148,7 +146,7 @@ def _with_logs(process: str) -> Settings:
     from .. import lifeline, logs
 
     lifeline.hold(os.environ)
-    given = settings()
+    given = load_settings(os.environ)
     logs.configure(given.log, given.log_format, process=process)
     return given
 

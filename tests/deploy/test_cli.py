@@ -1,0 +1,282 @@
+"""The command line says what it does, and answers what cannot work with one sentence and an exit code."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import structlog
+import typer.main
+
+from wakeful.deploy import loading
+from wakeful.deploy.cli import app
+from wakeful.deploy.cli.errors import explain
+from wakeful.deploy.cli.main import invoke
+from wakeful.deploy.exits import Exit, Stopped
+from wakeful.events.errors import Corrupt, Rejected, Transient
+from wakeful.events.log.protocol import Fatal, LogFault
+
+ROOT = Path(__file__).parents[2]
+HELP_CPU_S = 0.5
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Run]:
+    """Runs a command in this process, where no stack is: code, stdout, stderr."""
+    for name in os.environ:
+        if name.startswith("WAKEFUL_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("WAKEFUL_HOME", str(tmp_path / "home"))
+
+    def run_one(*arguments: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = invoke(arguments)
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    yield run_one
+    structlog.reset_defaults()
+
+
+def commands(command: object, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    inner = getattr(command, "commands", None)
+    if inner is None:
+        return [path]
+    return [found for name, one in inner.items() for found in commands(one, (*path, name))]
+
+
+ALL = commands(typer.main.get_command(app))
+
+
+def test_the_commands_are_those_that_scripts_rely_on() -> None:
+    wanted = {
+        *((name,) for name in ("up", "down", "reset", "status", "run", "processor", "worker")),
+        *((name,) for name in ("projector", "tail", "version")),
+        *(("session", name) for name in ("open", "send", "show", "list", "cancel", "release")),
+        *(("approval", name) for name in ("list", "approve", "reject")),
+        ("dlq", "list"),
+        ("dlq", "show"),
+        ("topics", "apply"),
+        ("audit", "verify"),
+    }
+    assert wanted <= set(ALL)
+
+
+@pytest.mark.parametrize("path", ALL, ids=" ".join)
+def test_every_command_explains_itself(path: tuple[str, ...], run: Run) -> None:
+    code, out, _ = run(*path, "--help")
+    assert code == Exit.DONE
+    assert "Usage: wakeful" in out
+
+
+def test_help_does_not_load_kafka_or_postgres() -> None:
+    program = (
+        "import sys, wakeful.deploy.cli; "
+        "print([m for m in ('confluent_kafka', 'psycopg', 'wakeful.processors.loop') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_help_takes_less_than_half_a_second_of_work() -> None:
+    before = os.times()
+    subprocess.run([sys.executable, "-m", "wakeful", "--help"], capture_output=True, check=True)
+    after = os.times()
+    spent = (
+        after.children_user - before.children_user + after.children_system - before.children_system
+    )
+    assert spent < HELP_CPU_S * 2, "twice the budget on a busy machine is a regression, not noise"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("session", "list"),
+        ("session", "send", "s1", "hello"),
+        ("session", "show", "s1"),
+        ("approval", "approve", "1.1-ab"),
+        ("dlq", "list"),
+        ("tail",),
+        ("audit", "verify"),
+        ("topics", "apply"),
+        ("projector",),
+        ("run", str(ROOT / "examples" / "hello.py")),
+    ],
+    ids=" ".join,
+)
+def test_without_a_stack_each_command_says_how_to_start_one(
+    arguments: tuple[str, ...], run: Run
+) -> None:
+    code, out, err = run(*arguments)
+    assert code == Exit.UNAVAILABLE
+    assert out == ""
+    assert "no stack is running in " in err
+    assert "run 'wakeful up'" in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("session", "send", "s1"), "missing argument 'text'"),
+        (("session", "send", "s1", "hi", "--frob"), "no such option: --frob"),
+        (("session", "send", "s1", "{", "--data"), "TEXT is not JSON"),
+        (("session", "send", "s1", "hi", "--wait", "--detach"), "contradict each other"),
+        (("session", "send", "s1", "\udcff", "--detach"), "TEXT is not UTF-8"),
+        (("session", "open", "w", "--session", "a", "--idempotency-key", "b"), "not both"),
+        (("session", "list", "--limit", "0"), "--limit is 0: give a number from 1 to 1000"),
+        (("session", "list", "--status", "Asleep"), "expected one of Opened, Running"),
+        (("approval", "list", "--status", "open"), "expected one of requested"),
+        (("tail", "everything"), "give 'events' or 'outcomes'"),
+        (("tail", "--from-start", "--since", "1h"), "contradict each other"),
+        (("nonsense",), "no such command 'nonsense'"),
+        (("run",), "missing argument 'app'"),
+        (("processor", "desk.py", "--ordinal", "-1"), "'--ordinal'"),
+        (("reset",), "give --yes"),
+    ],
+)
+def test_arguments_that_cannot_work_are_told_in_one_line(
+    arguments: tuple[str, ...], told: str, run: Run
+) -> None:
+    code, out, err = run(*arguments)
+    assert code == Exit.USAGE
+    assert out == ""
+    assert err.startswith("wakeful: ")
+    assert told.lower() in err.lower()
+    assert err.count("\n") == 1
+
+
+def test_a_session_id_that_cannot_be_one_is_refused_before_anything_is_reached(run: Run) -> None:
+    for command in (("session", "send", "a/b", "hi"), ("session", "show", "a b")):
+        code, _, err = run(*command)
+        assert code in (Exit.USAGE, Exit.UNAVAILABLE)
+        assert "Traceback" not in err
+
+
+APPS = {
+    "syntax": ("x = (\n", "'(' was never closed", "line 1"),
+    "missing": ("import no_such_thing\n", "No module named 'no_such_thing'", "line 1"),
+    "raises": ("def f():\n    raise ValueError('no key')\n\nf()\n", "ValueError: no key", "line 2"),
+    "exits": ("raise SystemExit(3)\n", "SystemExit: 3", "line 1"),
+    "nothing": ("x = 1\n", "declares no workflow and no activity", "decorate one"),
+    "contract": (
+        "from wakeful import activity\n@activity()\nasync def f(x: str) -> str: ...\n",
+        "activity 'f' has no contract",
+        "line 2",
+    ),
+}
+
+
+@pytest.mark.parametrize(("source", "told", "where"), APPS.values(), ids=APPS)
+def test_an_app_that_cannot_be_loaded_is_told_with_the_users_own_line(
+    source: str, told: str, where: str, tmp_path: Path
+) -> None:
+    path = tmp_path / f"app_{abs(hash(source))}.py"
+    path.write_text(source)
+    before = list(sys.path)
+    try:
+        with pytest.raises(Stopped) as stopped:
+            loading.load_user_app(str(path))
+    finally:
+        sys.path[:] = before
+    assert stopped.value.code == Exit.APP
+    assert told in stopped.value.message
+    assert where in stopped.value.message
+
+
+def test_an_app_without_workflows_cannot_be_run(tmp_path: Path) -> None:
+    path = tmp_path / "only_tools.py"
+    path.write_text(
+        "from wakeful import Read, activity\n"
+        "@activity(contract=Read())\nasync def look(x: str) -> str: ...\n"
+    )
+    before = list(sys.path)
+    try:
+        with pytest.raises(Stopped, match="declares no workflow, so no session could run"):
+            loading.load_user_app(str(path), need_workflows=True)
+        assert loading.load_user_app(str(path)).queues == ["default"]
+    finally:
+        sys.path[:] = before
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (Stopped(Exit.NOT_FOUND, "no such thing"), Exit.NOT_FOUND),
+        (Rejected("too long"), Exit.USAGE),
+        (Transient("later"), Exit.NOT_IN_TIME),
+        (Corrupt("torn"), Exit.FAULT),
+        (LogFault("gone"), Exit.UNAVAILABLE),
+        (Fatal("fenced"), Exit.UNAVAILABLE),
+        (KeyboardInterrupt(), Exit.INTERRUPTED),
+        (RuntimeError("ours"), Exit.FAULT),
+    ],
+)
+def test_each_kind_of_error_has_its_exit_code(error: BaseException, code: Exit) -> None:
+    told, found = explain(error)
+    assert found == code
+    assert "Traceback" not in told
+
+
+def test_version_is_one_object_for_scripts(run: Run) -> None:
+    code, out, err = run("version", "--json")
+    assert (code, err) == (Exit.DONE, "")
+    assert json.loads(out)["wakeful"]
+
+
+def test_status_without_a_stack_is_complete_and_says_so_by_its_code(run: Run) -> None:
+    code, out, _ = run("status", "--json")
+    found = json.loads(out)
+    assert code == Exit.UNAVAILABLE
+    assert {s["name"]: s["state"] for s in found["services"]} == {
+        "kafka": "stopped",
+        "postgres": "stopped",
+        "redis": "stopped",
+    }
+    assert (found["run"], found["processes"]) == (None, [])
+
+
+def test_output_to_a_pipe_has_no_colours(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "")
+    _, out, err = run("status")
+    assert "\x1b" not in out + err
+
+
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+    program = f"{sys.executable} -m wakeful --help | head -c 1 > /dev/null; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    assert done.stdout.strip() == "0"
+
+
+def test_a_broker_that_does_not_answer_is_named_within_seconds(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WAKEFUL_KAFKA", "127.0.0.1:1")
+    monkeypatch.setattr("wakeful.deploy.cli.context.KAFKA_LIMIT_S", 0.5)
+    at = time.monotonic()
+    code, _, err = run("session", "send", "s1", "hello")
+    assert code == Exit.UNAVAILABLE
+    assert "no answer from kafka at 127.0.0.1:1" in err
+    assert time.monotonic() - at < 8
+
+
+def test_a_database_that_does_not_answer_is_named_without_its_password(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WAKEFUL_POSTGRES", "postgresql://ann:sekret@127.0.0.1:1/x")
+    monkeypatch.setattr("wakeful.deploy.cli.context.POSTGRES_LIMIT_S", 0.2)
+    code, _, err = run("session", "list")
+    assert code == Exit.UNAVAILABLE
+    assert "no answer from postgres at postgresql://ann:***@127.0.0.1:1/x" in err
+    assert "sekret" not in err

@@ -1,0 +1,239 @@
+"""One app under a supervisor on real Kafka and Postgres, driven by the command line alone."""
+
+import io
+import json
+import os
+import re
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+from wakeful.deploy.cli.context import kafka
+from wakeful.deploy.cli.main import invoke
+from wakeful.deploy.exits import Exit
+from wakeful.deploy.processes import apply_topics, prepare_views
+from wakeful.deploy.settings import Settings
+from wakeful.deploy.stack import Endpoints
+from wakeful.deploy.supervisor import Supervisor
+
+APP = str(Path(__file__).parents[2] / "examples" / "refund_desk.py")
+LIMIT_S = 20.0
+
+Cli = Callable[..., tuple[int, Any, str]]
+
+
+@pytest.fixture(scope="module")
+def desk(
+    endpoints: Endpoints, postgres_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Settings, Supervisor]]:
+    """The refund desk, running in a namespace of its own."""
+    settings = Settings(
+        kafka=endpoints.kafka,
+        postgres=postgres_url,
+        redis=endpoints.redis,
+        cluster_id=endpoints.cluster_id,
+        namespace=f"cli{os.getpid()}",
+        tenant="acme",
+        actor="ann",
+        home=tmp_path_factory.mktemp("run"),
+    )
+    queues = ["default", "payments"]
+    with kafka(settings, may_be_empty=True) as log:
+        apply_topics(log, settings, queues)
+    prepare_views(settings)
+    with Supervisor(settings, APP, queues=queues) as supervisor:
+        yield settings, supervisor
+
+
+@pytest.fixture
+def cli(
+    desk: tuple[Settings, Supervisor],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Iterator[Cli]:
+    """Runs commands; gives its code, its output (decoded where it is JSON), and what it told people."""
+    for name, value in desk[0].to_environ().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("wakeful.deploy.cli.asking.DECIDED_MS", 30_000)  # machines may be busy
+
+    def run(*arguments: str) -> tuple[int, Any, str]:
+        capsys.readouterr()
+        code = invoke(arguments)
+        out, err = capsys.readouterr()
+        return code, json.loads(out) if "--json" in arguments else out, err
+
+    yield run
+    structlog.reset_defaults()
+
+
+def test_a_refund_is_asked_for_approved_and_paid_by_commands_alone(cli: Cli) -> None:
+    code, out, err = cli("session", "open", "refund-desk", "--session", "r1")
+    assert (code, out) == (Exit.DONE, "r1\n")
+    assert "next, 'wakeful session send r1 TEXT --wait'" in err
+
+    code, out, err = cli("session", "send", "r1", "order-7", "--wait", "--timeout", "20")
+    assert code == Exit.DONE, err
+    step = re.search(r"'wakeful (approval approve \S+ --session r1)'", err)
+    assert step, err
+
+    code, shown, _ = cli("session", "show", "r1", "--json")
+    assert (code, shown["status"], shown["turn"]) == (Exit.DONE, "Waiting", 1)
+    assert [owed["kind"] for owed in shown["waiting_for"]] == ["approval"]
+    allowed = {one["command"]: one["allowed"] for one in shown["next_valid"]}
+    assert allowed["DecideApproval"]
+    assert not allowed["ReleaseSession"]
+    assert shown["events"][-1]["kind"] == "SessionWaiting"
+
+    _, proposals, _ = cli("approval", "list", "--session", "r1", "--json")
+    assert [row["session_id"] for row in proposals] == ["r1"]
+
+    code, out, err = cli(*step[1].split(), "--comment", "fine", "--wait", "--timeout", "20")
+    assert code == Exit.DONE, err
+    assert out.startswith("Refunded 250.00.\noutcome: ")
+
+    code, out, _ = cli("session", "list", "--status", "completed")
+    assert "r1" in out
+    code, out, _ = cli("session", "show", "r1")
+    assert "Completed" in out
+    assert "ApprovalGranted" in out
+
+    code, out, err = cli(*step[1].split())
+    assert code == Exit.REFUSED
+    assert "session_ended" in err
+
+
+def test_what_is_told_twice_is_applied_once(cli: Cli) -> None:
+    first = cli("session", "open", "refund-desk", "--idempotency-key", "k1", "--json")
+    second = cli("session", "open", "refund-desk", "--idempotency-key", "k1", "--json")
+    assert (first[0], second[0]) == (Exit.DONE, Exit.DONE)
+    assert first[1]["session_id"] == second[1]["session_id"]
+    assert (first[1]["verdict"], second[1]["verdict"]) == ("applied", "repeat")
+
+
+def test_a_decision_needs_no_database_when_session_and_digest_are_given(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli("session", "open", "refund-desk", "--session", "r2")
+    _, sent, _ = cli("session", "send", "r2", "order-9", "--wait", "--json")
+    asked = sent["approvals"][0]
+    monkeypatch.setenv("WAKEFUL_POSTGRES", "postgresql://127.0.0.1:1/nowhere")
+    digest = ("--session", "r2", "--digest", asked["digest"])
+    code, said, err = cli("approval", "reject", asked["proposal_id"], *digest, "--wait", "--json")
+    assert code == Exit.DONE, err
+    assert said["replies"] == [{"text": "A supervisor declined this refund."}]
+    wrong = ("--session", "r2", "--digest", "ab" * 32)
+    code, _, err = cli("approval", "approve", asked["proposal_id"], *wrong)
+    assert code == Exit.REFUSED
+    assert "refused (" in err
+
+
+def test_strangers_are_refused_and_their_letters_kept(cli: Cli) -> None:
+    code, _, err = cli("session", "send", "nobody", "hello")
+    assert code == Exit.NOT_FOUND
+    assert "there is no session 'nobody'" in err
+    code, _, err = cli("session", "open", "no-such-flow")
+    assert code == Exit.REFUSED
+    assert "no workflow 'no-such-flow' is loaded here (loaded: refund-desk)" in err
+    code, letters, _ = cli("dlq", "list", "--json")
+    mine = [letter for letter in letters if letter["key"] == "acme/nobody"]
+    assert mine[-1]["reason"] == "unknown_session"
+    code, shown, _ = cli("dlq", "show", mine[-1]["id"], "--json")
+    assert shown["command"]["body"]["message"] == {"text": "hello"}
+    assert cli("dlq", "show", "99@1")[0] == Exit.NOT_FOUND
+    assert cli("session", "show", "nobody")[0] == Exit.NOT_FOUND
+    code, _, err = cli("approval", "approve", "9.9-nothing")
+    assert code == Exit.NOT_FOUND
+    assert "no proposal '9.9-nothing'" in err
+
+
+def test_what_libraries_log_is_not_among_the_json(
+    cli: Cli, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cli("session", "list", "--json")
+    structlog.get_logger("any").warning("something is odd")
+    out, err = capsys.readouterr()
+    assert (out, "something is odd" in err) == ("", True)
+
+
+def test_two_mebibytes_of_text_are_refused_with_the_limit(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = io.TextIOWrapper(io.BytesIO(b"x" * 2 * 1024 * 1024))
+    monkeypatch.setattr("sys.stdin", text)
+    code, _, err = cli("session", "send", "r1", "-")
+    assert code == Exit.USAGE
+    assert "the message is 2097163 bytes and the limit is 262144" in err
+
+
+def test_a_killed_processor_loses_nothing_and_comes_back_under_its_name(
+    cli: Cli, desk: tuple[Settings, Supervisor]
+) -> None:
+    _, supervisor = desk
+    cli("session", "open", "refund-desk", "--session", "r3")
+    before = supervisor.pids()
+    supervisor.kill("processor-0", signal.SIGKILL)
+    code, sent, err = cli("session", "send", "r3", "order-1", "--wait", "--json")
+    assert code == Exit.DONE, err
+    assert (sent["verdict"], sent["status"]) == ("applied", "Waiting")
+    assert supervisor.pids()["processor-0"] != before["processor-0"]
+    assert supervisor.exit_codes["processor-0"][-1] == -signal.SIGKILL
+    _, found, _ = cli("status", "--json")
+    shown = {process["name"]: process for process in found["processes"]}
+    assert shown["processor-0"]["restarts"] >= 1
+    assert shown["processor-0"]["pid"] == supervisor.pids()["processor-0"]
+
+
+def test_events_and_outcomes_are_tailed_as_lines_and_objects(cli: Cli) -> None:
+    cli("session", "open", "refund-desk", "--session", "r4")
+    code, out, _ = cli("tail", "--session", "r4", "--from-start", "--no-follow")
+    assert code == Exit.DONE
+    assert [line.split()[3] for line in out.splitlines()] == ["SessionOpened"]
+    cli("session", "cancel", "r4", "--reason", "enough")
+    assert invoke(("tail", "outcomes", "--session", "r4", "--from-start", "--limit", "1")) == 0
+    code, out, _ = cli("tail", "--session", "r4", "--since", "1h", "--idle", "0.3")
+    assert "CancellationRequested" in out
+
+
+def test_a_namespace_without_topics_is_named(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WAKEFUL_NAMESPACE", "nothing-here")
+    code, _, err = cli("session", "send", "r1", "hello")
+    assert code == Exit.NOT_FOUND
+    assert "namespace nothing-here has no topics" in err
+    code, _, err = cli("session", "list")
+    assert code == Exit.UNAVAILABLE
+    assert "there are no views in this database yet" in err
+
+
+def test_another_number_of_partitions_is_refused_before_anything_is_created(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WAKEFUL_PARTITIONS", "7")
+    code, _, err = cli("topics", "apply", "--queue", "brand-new")
+    assert code == Exit.USAGE
+    assert "has 4 partitions, WAKEFUL_PARTITIONS is 7" in err
+    monkeypatch.setenv("WAKEFUL_PARTITIONS", "4")
+    code, found, _ = cli("topics", "apply", "--queue", "brand-new", "--json")
+    assert len(found["created"]) == 2
+
+
+def test_a_broker_of_another_cluster_is_refused(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WAKEFUL_CLUSTER_ID", "some-other-cluster")
+    code, _, err = cli("session", "send", "r1", "hello")
+    assert code == Exit.UNAVAILABLE
+    assert "expected some-other-cluster: another broker has taken its address" in err
+
+
+def test_the_history_of_all_this_keeps_every_promise(cli: Cli) -> None:
+    limit = time.monotonic() + LIMIT_S
+    while True:
+        code, found, err = cli("audit", "verify", "--json")
+        if code != Exit.NOT_IN_TIME or time.monotonic() > limit:
+            break
+    assert (code, found["violations"]) == (Exit.DONE, []), err
+    assert found["events"] > 0
+    assert found["views"]
