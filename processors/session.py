@@ -157,6 +157,7 @@ class CommandHandler:
             refusal = self._handle(session, run)
         except Exception as error:  # noqa: BLE001 - one broken session must never stop a partition
             run.out.clear()
+            run.received, run.by_clock = received, False  # it may have failed at a kept command
             self._restore(session, before)
             self._hold_broken(session, run, f"{type(error).__name__}: {error}")
             refusal = None
