@@ -87,6 +87,9 @@ def _show(result: Result, *, as_json: bool) -> None:
         ]
         sys.stdout.writelines(f"{name:<24} {value}\n" for name, value in words)
     sys.stdout.flush()
+    if report.model_error:
+        told = f"the model failed {report.failed_model_calls} times, the last time: {report.model_error}"
+        sys.stderr.write(told + "\n")
     for problem in report.problems:
         sys.stderr.write(f"broken: {problem}\n")
     if report.kept:

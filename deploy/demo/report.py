@@ -15,6 +15,7 @@
 | `unapproved_answers` | costly answers that no recorded approval allowed | 0 |
 | `kills` | processes that ended by SIGKILL while sessions were open | 2 or more |
 | `refold_equals_views` | rows rebuilt from the events, against Postgres | true |
+| `model_error` | the last failure of the model, for people | |
 | `audit_violations` | what the audit of all topics found | 0 |
 
 A result names the call that gave it, so which call was recorded is known without comparing clocks.
@@ -81,6 +82,7 @@ class Report:
     kills: int = 0
     refold_equals_views: bool = False
     audit_violations: int = 0
+    model_error: str = ""
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -107,6 +109,7 @@ def compute(evidence: Evidence) -> Report:
     _sessions(report, evidence, told)
     _answers(report, evidence, told)
     _calls(report, evidence, told)
+    report.model_error = _model_error(evidence, told)
     _approvals(report, evidence, told)
     _kills(report, evidence, told)
     _views(report, evidence)
@@ -216,6 +219,15 @@ def _calls(report: Report, evidence: Evidence, told: Mapping[str, _Told]) -> Non
             report.problems.append(f"the result of {key} names call {call!r}, which nobody noted")
 
 
+def _model_error(evidence: Evidence, told: Mapping[str, _Told]) -> str:
+    for event in reversed(evidence.events):
+        if isinstance(event.body, r.ActivityFailed):
+            request = told[event.envelope.session_id].names.get(event.body.activity_id)
+            if request is not None and request.name == understand.name:
+                return event.body.failure.message
+    return ""
+
+
 def _approvals(report: Report, evidence: Evidence, told: Mapping[str, _Told]) -> None:
     report.approvals = sum(session.decided for session in told.values())
     rows = evidence.rows.get(APPROVALS, {}).values()
@@ -255,7 +267,7 @@ def _as_stored(message: Incoming) -> str:
 def as_words(report: Report) -> Iterator[tuple[str, str]]:
     """The report for people: name and value."""
     for name, value in as_json(report).items():
-        if name != "problems":
+        if name not in ("problems", "model_error"):
             yield (
                 name.replace("_", " "),
                 str(value).lower() if isinstance(value, bool) else str(value),

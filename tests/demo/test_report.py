@@ -37,6 +37,7 @@ def test_a_clean_run_is_green() -> None:
         "kills": 2,
         "refold_equals_views": True,
         "audit_violations": 0,
+        "model_error": "",
         "problems": [],
     }
     assert dict(as_words(report))["refold equals views"] == "true"
