@@ -18,6 +18,10 @@ JSON = "json"
 
 ACTION_DOMAIN = b"wakeful/action/1"
 
+_ENCODER = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+)
+
 DEPTH_MAX = 64
 """Levels of nesting in user data; far below where Python's own stack ends."""
 
@@ -55,9 +59,7 @@ def canonical_json(value: object) -> bytes:
     """The one form of a JSON value: sorted keys, no spaces, UTF-8, lone surrogates escaped."""
     _check_json(value, 0)
     try:
-        text = json.dumps(
-            value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-        )
+        text = _ENCODER.encode(value)
     except (TypeError, ValueError) as error:
         raise InvalidPayload(f"the value has no json form: {error}") from error
     try:

@@ -143,10 +143,13 @@ class Store:
         self, changes: Iterable[Change], *, position: int, open_from: int, cause_high: int
     ) -> None:
         """Takes in committed events: `position` is above them, `open_from` at or below them."""
+        at_rest, in_turn = [], []
+        for change in changes:
+            (at_rest if change.session.at_rest else in_turn).append(change)
         self._db.execute("BEGIN")
         try:
-            for change in changes:
-                self._write(change, open_from)
+            self._write_at_rest(at_rest)
+            self._write_in_turn(in_turn, open_from)
             self._set_mark("position", position)
             self._set_mark("cause_high", max(cause_high, self.cause_high))
         except BaseException:
@@ -172,25 +175,25 @@ class Store:
         """Closes the file."""
         self._db.close()
 
-    def _write(self, change: Change, open_from: int) -> None:
-        key, session = change.key, change.session
-        if session.at_rest:
-            base = encode_base(session)
-            self._db.execute(
-                "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, NULL, NULL)",
-                (key, base, session.next_due_ms()),
-            )
-            self._db.execute("DELETE FROM tails WHERE key = ?", (key,))
-            return
-        self._db.execute(
+    def _write_at_rest(self, changes: Sequence[Change]) -> None:
+        """The folds are all of them; no event since is needed."""
+        self._db.executemany(
+            "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, NULL, NULL)",
+            [(c.key, encode_base(c.session), c.session.next_due_ms()) for c in changes],
+        )
+        self._db.executemany("DELETE FROM tails WHERE key = ?", [(c.key,) for c in changes])
+
+    def _write_in_turn(self, changes: Sequence[Change], open_from: int) -> None:
+        """The folds at the last rest stay; the events since are added."""
+        self._db.executemany(
             "INSERT INTO sessions VALUES (?, NULL, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET "
             "next_due_ms = excluded.next_due_ms, open_from = coalesce(open_from, excluded.open_from), "
             "gap = coalesce(gap, excluded.gap)",
-            (key, session.next_due_ms(), open_from, session.broken),
+            [(c.key, c.session.next_due_ms(), open_from, c.session.broken) for c in changes],
         )
         self._db.executemany(
             "INSERT OR REPLACE INTO tails VALUES (?, ?, ?, ?)",
-            [(key, event.seq, event.fingerprint, event.body) for event in change.tail],
+            [(c.key, e.seq, e.fingerprint, e.body) for c in changes for e in c.tail],
         )
 
     def _mark(self, name: str, default: int | None) -> int | None:

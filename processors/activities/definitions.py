@@ -92,6 +92,7 @@ class Activity(Generic[R_co]):
         signature, hints = inspect.signature(function), _hints(name, function)
         self.takes_key = _takes_key(name, signature)
         self._signature = _without_key(signature)
+        self._positional = _all_positional(self._signature)
         self._arguments = _arguments_type(name, self._signature, hints)
         self.result_type: TypeAdapter[R_co] = _result_type(name, hints)
         self.__doc__ = function.__doc__
@@ -109,16 +110,23 @@ class Activity(Generic[R_co]):
     def call(self, *args: Any, **kwargs: Any) -> Action[R_co]:
         """The action of calling it with these arguments; wrong ones raise here, in the workflow."""
         try:
-            bound = self._signature.bind(*args, **kwargs)
-        except TypeError as error:
-            raise TypeError(f"{self.name}{self._signature}: {error}") from error
-        bound.apply_defaults()
-        try:
-            typed = self._arguments.validate_python(bound.arguments)
+            typed = self._arguments.validate_python(self._bind(args, kwargs))
         except ValidationError as error:
             raise TypeError(f"{self.name}{self._signature}: {problems(error)}") from error
         arguments: dict[str, Any] = self._arguments.dump_python(typed, mode="json")
         return Action(self, arguments)
+
+    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """The arguments by name, defaults included; the usual call, all of them by position, takes no detour."""
+        names = self._positional
+        if names is not None and not kwargs and len(args) == len(names):
+            return dict(zip(names, args, strict=True))
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{self.name}{self._signature}: {error}") from error
+        bound.apply_defaults()
+        return bound.arguments
 
     def typed(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """The arguments as the function's own types."""
@@ -255,6 +263,14 @@ def _takes_key(name: str, signature: inspect.Signature) -> bool:
             "key, or give an argument of its own another name"
         )
     return True
+
+
+def _all_positional(signature: inspect.Signature) -> tuple[str, ...] | None:
+    """The names of the parameters where each can be given by position."""
+    parameters = signature.parameters.values()
+    if any(p.kind is not inspect.Parameter.POSITIONAL_OR_KEYWORD for p in parameters):
+        return None
+    return tuple(p.name for p in parameters)
 
 
 def _without_key(signature: inspect.Signature) -> inspect.Signature:
