@@ -18,7 +18,6 @@ computed again; a call that was cut runs again with the same key.
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -34,20 +33,19 @@ from ...events.keys import session_key, task_key
 from ...events.log.protocol import (
     Fatal,
     Group,
-    Headers,
     Isolation,
     Log,
     LogFault,
     NotYet,
     OffsetGone,
     Place,
-    Producer,
     Record,
 )
 from ...events.records import ActivityTask
 from ...events.topics import Topics
 from .offsets import Offsets, Ticket
 from .runner import Body
+from .sending import Send, Sender
 from .settled import Settled
 
 SESSION_TIMEOUT_MS = 6_000
@@ -55,9 +53,6 @@ SESSION_TIMEOUT_MS = 6_000
 
 UNSETTLED_MAX = 10_000
 """Results on their way to the broker; more, and no task is taken."""
-
-RESENDS_MAX = 300
-"""Times all unacknowledged results are sent again before the worker gives up; each try lasts seconds."""
 
 FAULTS_MAX = 100
 """Times in a row that positions or recorded results cannot be read (a leader moves, say) before the worker ends."""
@@ -86,14 +81,6 @@ class Job:
         return all(ticket.watermark.place in places for ticket in self.tickets)
 
 
-@dataclass(frozen=True, slots=True)
-class _Send:
-    topic: str
-    key: bytes | None
-    value: bytes | None
-    headers: Headers
-
-
 @dataclass(slots=True)
 class Counts:
     """What became of the records so far."""
@@ -104,7 +91,6 @@ class Counts:
     already_settled: int = 0
     expired: int = 0
     dead_letters: int = 0
-    resent: int = 0
 
 
 class WorkerCore:
@@ -134,23 +120,17 @@ class WorkerCore:
         self._draining = draining
         self._settled = Settled(log, topics.commands)
         self._group: Group | None = None
-        self._producer: Producer | None = None
-        self._sending = threading.Lock()
         self._arriving: set[Place] = set()
         self._jobs: dict[str, Job] = {}
-        self._unsent: dict[object, _Send] = {}
-        self._acknowledged: deque[object] = deque()
+        self._sender: Sender[Job | Ticket] = Sender(log, self._acknowledge)
         self._given_back: deque[Job] = deque()
         self._held: list[Record] = []
         self._faults = 0
-        self._fault: LogFault | None = None
-        self._generation = 0
-        self._resends = 0
         self._log_ms = 0
 
     def open(self) -> None:
         """Joins the group; partitions arrive with the next polls."""
-        self._producer = self._log.producer()
+        self._sender.open()
         self._group = self._log.group(
             self._group_name,
             [self._topics.activities(self.queue)],
@@ -203,7 +183,7 @@ class WorkerCore:
         encoded = encode_command(Command(header, body))
         key = session_key(task.tenant, task.session_id)
         headers = record_headers(encoded, job.command_id)
-        self._send(job, _Send(self._topics.commands, key, encoded.value, headers))
+        self._sender.send(job, Send(self._topics.commands, key, encoded.value, headers))
         self.counts.reported += 1
 
     def give_back(self, job: Job) -> None:
@@ -213,19 +193,9 @@ class WorkerCore:
 
     def settle(self) -> None:
         """Takes note of what the broker has acknowledged, and sends again what it has not."""
-        producer = self._producer
-        if producer is None:
-            return
-        try:
-            producer.poll()
-        except LogFault as fault:
-            self._fault = self._fault or fault
-        while self._acknowledged:
-            self._acknowledge(self._acknowledged.popleft())
+        self._sender.settle()
         while self._given_back:
-            self._jobs.pop(self._given_back.popleft().command_id, None)
-        if self._fault is not None:
-            self._send_again()
+            self._let_go(self._given_back.popleft())
 
     def commit(self) -> None:
         """Commits what can be; a refusal is no loss, since what is not committed is only looked up again."""
@@ -248,27 +218,19 @@ class WorkerCore:
         self._joined.resume(self.offsets.places)
 
     def flush(self, timeout_ms: int) -> None:
-        """Waits for acknowledgements, then settles and commits."""
-        if self._producer is None or self._group is None:
-            return
-        try:
-            self._producer.flush(timeout_ms)
-        except LogFault as fault:
-            logger.warning("results not acknowledged", queue=self.queue, fault=str(fault))
-        while self._acknowledged:
-            self._acknowledge(self._acknowledged.popleft())
-        self.commit()
+        """Waits for acknowledgements, then commits."""
+        self._sender.flush(timeout_ms)
+        if self._group is not None:
+            self.commit()
 
     def close(self) -> None:
         """Leaves the group, so that others get the partitions at once."""
-        producer, self._producer = self._producer, None
         group, self._group = self._group, None
         try:
             if group is not None:
                 group.close()
         finally:
-            if producer is not None:
-                producer.close()
+            self._sender.close()
 
     def assigned(self, places: Sequence[Place]) -> None:
         """Told by the group, inside `poll`."""
@@ -383,66 +345,23 @@ class WorkerCore:
         )
         self.counts.dead_letters += 1
         headers = dead_letter_headers(record, reason, str(error))
-        self._send(ticket, _Send(self._topics.dead_letters, record.key, record.value, headers))
-
-    def _send(self, owner: Job | Ticket, send: _Send) -> None:
-        with self._sending:
-            self._unsent[owner] = send
-            if self._fault is not None:
-                return  # sent with the others, by the next producer
-            try:
-                self._produce(owner, send)
-            except LogFault as fault:
-                self._fault = fault
-
-    def _produce(self, owner: object, send: _Send) -> None:
-        if self._producer is None:
-            raise LogFault("the worker is closed")
-
-        generation = self._generation
-
-        def delivered(_place: Place, _offset: int, fault: LogFault | None) -> None:
-            if fault is None:
-                self._acknowledged.append(owner)
-            elif generation == self._generation:  # a replaced producer's faults are old news
-                self._fault = self._fault or fault
-
-        self._producer.produce(
-            send.topic, key=send.key, value=send.value, headers=send.headers, delivered=delivered
+        self._sender.send(
+            ticket, Send(self._topics.dead_letters, record.key, record.value, headers)
         )
 
-    def _acknowledge(self, owner: object) -> None:
-        if self._unsent.pop(owner, None) is None:
-            return  # acknowledged twice, since it was sent twice
-        self._resends = 0
+    def _acknowledge(self, owner: Job | Ticket) -> None:
         self._hit("w.result_sent")
         if isinstance(owner, Ticket):
             owner.settle()
-        elif isinstance(owner, Job):
-            self.counts.settled += 1
-            self._jobs.pop(owner.command_id, None)
-            for ticket in owner.tickets:
-                ticket.settle()
+            return
+        self.counts.settled += 1
+        self._let_go(owner)
+        for ticket in owner.tickets:
+            ticket.settle()
 
-    def _send_again(self) -> None:
-        """A new producer for everything unacknowledged; a repeat of what did arrive changes nothing."""
-        with self._sending:
-            fault, self._fault = self._fault, None
-            self._resends += 1
-            logger.warning(
-                "sending results again", queue=self.queue, count=len(self._unsent), fault=str(fault)
-            )
-            if self._resends > RESENDS_MAX:
-                raise LogFault(
-                    f"results were sent {RESENDS_MAX} times and not acknowledged: {fault}"
-                )
-            if self._producer is not None:
-                self._producer.close()
-            self._producer = self._log.producer()
-            self._generation += 1
-            for owner, send in list(self._unsent.items()):
-                self.counts.resent += 1
-                self._produce(owner, send)
+    def _let_go(self, job: Job) -> None:
+        if self._jobs.get(job.command_id) is job:
+            del self._jobs[job.command_id]
 
     @property
     def _joined(self) -> Group:
