@@ -171,7 +171,9 @@ class Drive:
             return 1
         rate = max(SEND_PER_S_MIN, total / SEND_S)
         due = min(total, 1 + int((monotonic() - self._begun_s) * rate))
-        if len(self.kills) < len(VICTIMS):
+        if not self.kills and self._kill_due_s is not None:
+            due = min(due, total - 1)  # nothing to cut yet: more messages, and so more calls
+        elif len(self.kills) < len(VICTIMS):
             due = min(due, max(1, total - total // HELD_BACK))
         return max(due, self.progress.sent)
 
