@@ -143,7 +143,8 @@ class Store:
         self, changes: Iterable[Change], *, position: int, open_from: int, cause_high: int
     ) -> None:
         """Takes in committed events: `position` is above them, `open_from` at or below them."""
-        at_rest, in_turn = [], []
+        at_rest: list[Change] = []
+        in_turn: list[Change] = []
         for change in changes:
             (at_rest if change.session.at_rest else in_turn).append(change)
         self._db.execute("BEGIN")

@@ -39,6 +39,7 @@ class KafkaLimits:
     plain_timeout_ms: int = 30_000  # records outside transactions: a broker may restart meanwhile
     call_timeout_ms: int = 10_000  # commit, offsets; the watchdog's limit is above all of them
     linger_ms: int = 5  # a commit flushes at once; between, records gather into batches
+    plain_linger_ms: int = 1  # nothing flushes a result or a command, so this is paid by each step
     fetch_wait_ms: int = 100  # an idle fetch's length, and so the longest a rewind waits
     heartbeat_ms: int = 1_000  # a member learns of a rebalance this late
     poll_interval_ms: int = 60_000  # longer than the longest batch
@@ -80,7 +81,7 @@ def consuming(limits: KafkaLimits, isolation: str) -> dict[str, Any]:
     }
 
 
-def producing(limits: KafkaLimits, message_timeout_ms: int) -> dict[str, Any]:
+def producing(limits: KafkaLimits, message_timeout_ms: int, linger_ms: int) -> dict[str, Any]:
     """Settings of every producer. `murmur2_random` places keys where Java, Faust and our own code do."""
     return {
         "acks": "all",
@@ -88,7 +89,7 @@ def producing(limits: KafkaLimits, message_timeout_ms: int) -> dict[str, Any]:
         "partitioner": "murmur2_random",
         "message.max.bytes": limits.record_bytes_max,
         "batch.size": limits.batch_bytes,
-        "linger.ms": limits.linger_ms,
+        "linger.ms": linger_ms,
         "message.timeout.ms": message_timeout_ms,
         "retry.backoff.ms": 1,  # the default of 100 is paid in every transaction
         "retry.backoff.max.ms": 1_000,

@@ -177,8 +177,9 @@ class KafkaGroup:
         self._guarded(self._assign, consumer, partitions)
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self._guarded(self._drop, consumer, partitions)
+        # The listener may still finish and commit what it has: nobody else gets them before we let go.
         self._tell(self._listener.revoked, partitions)
+        self._guarded(self._drop, consumer, partitions)
 
     def _on_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._guarded(self._drop, consumer, partitions)

@@ -28,7 +28,10 @@ class KafkaProducer:
         self._undelivered: LogFault | None = None
         self._raised: BaseException | None = None
         self._client: Client | None = Client(
-            {**connection(bootstrap, client_id), **producing(limits, limits.plain_timeout_ms)}
+            {
+                **connection(bootstrap, client_id),
+                **producing(limits, limits.plain_timeout_ms, limits.plain_linger_ms),
+            }
         )
         self._connect()
 

@@ -57,7 +57,7 @@ class KafkaTransactionalProducer:
         self._client: Client | None = Client(
             {
                 **connection(bootstrap, client_id),
-                **producing(limits, limits.delivery_timeout_ms),
+                **producing(limits, limits.delivery_timeout_ms, limits.linger_ms),
                 "error_cb": self._doubt,
                 "transactional.id": transactional_id,
                 "transaction.timeout.ms": limits.transaction_timeout_ms,

@@ -151,11 +151,11 @@ class MemoryGroup:
         leaving = sorted(member.owned - member.target)
         if not leaving:
             return
+        self._listener.revoked(leaving)
         for place in leaving:
             self._positions.pop(place, None)
             self._paused.discard(place)
         self._state.release(member, leaving)
-        self._listener.revoked(leaving)
 
     def _gain(self) -> None:
         if self._member is None:

@@ -84,7 +84,7 @@ class RebalanceListener(Protocol):
         """These partitions are now this member's, in addition to those it has."""
 
     def revoked(self, places: Sequence[Place]) -> None:
-        """These partitions are taken away in order; another member gets them next."""
+        """These partitions are taken away in order; another member gets them once this returns."""
 
     def lost(self, places: Sequence[Place]) -> None:
         """These partitions are gone already; another member may have them."""
