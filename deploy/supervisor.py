@@ -39,6 +39,8 @@ STEADY_S = 30.0
 """A child that ran for so long is well: its next restart is a fast one again."""
 
 LOOK_S = 0.02
+ECHO_LOOKS = 5
+"""Looks at the children between two at their logs: files are read ten times a second, no more."""
 
 DRAIN_S = 20.0
 """How long children may take to end on SIGTERM; a worker drains for half of that."""
@@ -218,14 +220,16 @@ class Supervisor:
         return child
 
     def _watch(self) -> None:
+        looks = 0
         while not self._stopping.wait(LOOK_S):
+            looks += 1
             changed = False
             for child in self._children.values():
                 with self._guard:
                     changed = self._look(child) or changed
             if changed:
                 self._save()
-            if self._follower:
+            if self._follower and looks % ECHO_LOOKS == 0:
                 self._follower.look()
 
     def _look(self, child: _Child) -> bool:

@@ -53,9 +53,8 @@ def ask(
     detach: bool = False,
     wait_s: float | None = None,
     follow_message: bool = False,
-    tell: Callable[[Any], None] | None = None,
 ) -> Answer:
-    """Sends and awaits the verdict (and with `wait_s` the rest); `tell` hears each event on the way to it."""
+    """Sends and awaits the verdict, and with `wait_s` the session's rest (that of the turn of the message sent)."""
     from ...events.keys import check_id
 
     check_id("session id", session_id)
@@ -70,7 +69,7 @@ def ask(
             answer = Answer(receipt, _verdict(given, watch, receipt, timeout_ms))
             if wait_s is not None and answer.verdict and answer.verdict.kind == "applied":
                 message_id = receipt.command_id if follow_message else None
-                answer.rest = _rest(watch, wait_s, message_id, tell)
+                answer.rest = watch.rest(int(wait_s * 1000), message_id=message_id)
             return answer
 
 
@@ -110,6 +109,8 @@ def finish(answer: Answer, *, as_json: bool, done: str) -> int:
 
 
 def _judge(answer: Answer, done: str) -> tuple[Exit, str]:
+    from .output import last_line
+
     session_id, verdict, rest = answer.receipt.session_id, answer.verdict, answer.rest
     if verdict is None:
         return Exit.DONE, f"kafka has it: command {answer.receipt.command_id}"
@@ -127,13 +128,18 @@ def _judge(answer: Answer, done: str) -> tuple[Exit, str]:
         return Exit.DONE, (
             f"kept: session {session_id} is held and decides it once released; see 'wakeful session show {session_id}'"
         )
+    if verdict.kind == "held":
+        return Exit.REFUSED, (
+            f"released, and held again at once ({verdict.reason}: {last_line(verdict.detail)}): "
+            "mend it, restart 'wakeful run', release again"
+        )
     if rest is None:
         return Exit.DONE, done
     if rest.status == "Failed":
-        return Exit.REFUSED, f"the session failed: {rest.detail}"
+        return Exit.REFUSED, f"the session failed: {last_line(rest.detail)}"
     if rest.status == "Held":
         return Exit.REFUSED, (
-            f"the session is held ({rest.detail}): mend it, then 'wakeful session release {session_id}'"
+            f"the session is held ({last_line(rest.detail)}): mend it, then 'wakeful session release {session_id}'"
         )
     if not rest.status:
         return Exit.NOT_IN_TIME, (
@@ -146,19 +152,6 @@ def _judge(answer: Answer, done: str) -> tuple[Exit, str]:
             f"'wakeful approval approve {proposal.proposal_id} --session {session_id}'"
         )
     return Exit.DONE, f"{rest.status.lower()}{': ' + rest.detail if rest.detail else ''}"
-
-
-def _rest(
-    watch: Watch, wait_s: float, message_id: str | None, tell: Callable[[Any], None] | None
-) -> Rest:
-    from .watching import Rest
-
-    for seen in watch.rest(int(wait_s * 1000), message_id=message_id):
-        if isinstance(seen, Rest):
-            return seen
-        if tell is not None:
-            tell(seen)
-    raise RuntimeError("a watch ends with its rest")
 
 
 def _show_rest(rest: Rest) -> None:
@@ -178,7 +171,7 @@ def _answer_json(answer: Answer) -> dict[str, Any]:
     found: dict[str, Any] = as_json(receipt)
     if verdict is not None:
         found["verdict"] = verdict.kind
-        if verdict.kind == "refused":
+        if verdict.kind in ("refused", "held"):
             found |= {"reason": verdict.reason, "detail": verdict.detail}
     if rest is not None:
         found |= {

@@ -47,6 +47,9 @@ def _explain_by_name(error: BaseException) -> tuple[str, int]:
         return "stopped: nothing was done", Exit.INTERRUPTED
     if kind in ("StackError", "NotReadyError"):
         return str(error), Exit.UNAVAILABLE
+    if isinstance(error, OSError) and error.filename is not None:
+        told = (error.strerror or kind).lower()
+        return f"cannot use {error.filename} ({told}): correct it, or set WAKEFUL_HOME", Exit.USAGE
     if _is_database(error):
         return _database(error)
     where = traceback.extract_tb(error.__traceback__)[-1:]

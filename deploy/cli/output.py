@@ -74,6 +74,19 @@ def prefixed(name: str, line: str) -> None:
     sys.stderr.flush()
 
 
+def last_line(text: str) -> str:
+    """The line of a traceback that says what happened; a text of one line is that line."""
+    lines = [line for line in text.strip().splitlines() if line.strip()]
+    return _printable(lines[-1], 500) if lines else ""
+
+
+def block(text: str) -> None:
+    """A text of several lines on stdout, indented, each safe for a terminal."""
+    for line in text.strip("\n").split("\n"):
+        safe = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line)
+        sys.stdout.write(f"  {safe}\n")
+
+
 def versions(*, as_json: bool) -> None:
     """What runs here."""
     from importlib.metadata import version

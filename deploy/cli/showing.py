@@ -56,7 +56,7 @@ def find_session(given: Settings, session_id: str, *, events_max: int) -> Found:
 
 def show_session(found: Found, *, as_json: bool) -> None:
     """One JSON object, or what a person asks first: where it stands, why, and what can be done."""
-    from .output import facts, note, write_json
+    from .output import facts, last_line, note, write_json
 
     if as_json:
         write_json({**found.row, "approvals": found.approvals, "events": found.events})
@@ -69,7 +69,7 @@ def show_session(found: Found, *, as_json: bool) -> None:
                 ("tenant", row["tenant"]),
                 ("workflow", f"{row['workflow']} v{row['workflow_version'] or '-'}"),
                 ("status", f"{row['status']}{held}"),
-                ("held because", row["held_detail"]),
+                ("held because", last_line(row["held_detail"] or "")),
                 ("turn", row["turn"]),
                 ("messages", row["messages"]),
                 ("refusals", row["refusals"] or None),
@@ -77,7 +77,7 @@ def show_session(found: Found, *, as_json: bool) -> None:
                 ("last event", f"{_time(row['updated_at'])} (seq {row['seq']})"),
                 ("last reply", _text(row["last_reply"])),
                 ("outcome", _text(row["outcome"])),
-                ("failure", _text(row["failure"])),
+                ("failure", _failure(row["failure"])),
                 ("cancelled", row["cancel_reason"]),
             ]
         )
@@ -89,9 +89,15 @@ def show_session(found: Found, *, as_json: bool) -> None:
 def _show_lists(found: Found) -> None:
     import typer
 
-    from .output import when
+    from .output import block, when
 
     row = found.row
+    detail = row["held_detail"] or (row["failure"] or {}).get("detail", "")
+    if "\n" in detail:
+        typer.echo("\ntraceback")
+        block(detail)
+    if row["held_reason"]:
+        typer.echo(f"\nonce it is mended: wakeful session release {row['session_id']}")
     if row["waiting_for"]:
         typer.echo("\nwaits for")
         for owed in row["waiting_for"]:
@@ -163,6 +169,10 @@ def _add_events(given: Settings, log: Log, found: Found, events_max: int) -> Non
 
 def _time(value: Any) -> str:
     return value.strftime("%Y-%m-%d %H:%M:%S") if value is not None else "-"
+
+
+def _failure(value: Any) -> str | None:
+    return None if value is None else f"{value['kind']}: {value['message']} ({value['type']})"
 
 
 def _text(value: Any) -> str | None:

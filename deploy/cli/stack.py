@@ -13,7 +13,7 @@ from .context import AsJson
 
 if TYPE_CHECKING:
     from ..run_file import Running
-    from ..stack import Stack
+    from ..stack import ServiceStatus, Stack
 
 
 def up(*, as_json: AsJson = False) -> None:
@@ -77,7 +77,7 @@ def status(*, as_json: AsJson = False) -> int:
     """Show what runs: services, and the processes of 'wakeful run'. Exits with 5 if a service is stopped."""
     from .output import note, table, write_json
 
-    services = _stack().status()
+    services = [_or_environment(service) for service in _stack().status()]
     running = _run_file()
     complete = all(service.state != "stopped" for service in services)
     rows = [
@@ -110,6 +110,19 @@ def status(*, as_json: AsJson = False) -> int:
         if not complete:
             note("'wakeful up' starts what is stopped")
     return Exit.DONE if complete else Exit.UNAVAILABLE
+
+
+def _or_environment(service: ServiceStatus) -> ServiceStatus:
+    """A service whose URL is set is used without 'up', which would only check it."""
+    from dataclasses import replace
+
+    from ..stack.external import without_password
+
+    url = os.environ.get(f"WAKEFUL_{service.name.upper()}", "")
+    if service.state != "stopped" or not url:
+        return service
+    told = "from the environment, not checked ('wakeful up' does)"
+    return replace(service, state="external", address=without_password(url), detail=told)
 
 
 def _processes(running: Running | None) -> list[dict[str, Any]]:

@@ -6,7 +6,6 @@ The reader stands at the ends of events and outcomes before the command is sent,
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from time import monotonic
 from types import TracebackType
@@ -22,12 +21,17 @@ from ...events.topics import Topics
 POLL_MS = 50
 RECORDS_MAX = 500
 
+TOGETHER_MS = 300
+"""How long the events of one transaction may take to be read, once the first was."""
+
 Fact = r.Event | r.Outcome
 
 
 @dataclass(slots=True)
 class Verdict:
-    """What became of a command: `applied`, `refused`, `kept` (the session is held), `repeat`, or `undecided` in time."""
+    """What became of a command: `applied`, `refused`, `kept` (the session is held), `held` (released, and held again),
+    `repeat`, or `undecided` in time.
+    """
 
     kind: str
     reason: str = ""
@@ -68,26 +72,37 @@ class Watch:
                     return Verdict("refused", fact.reason or "", fact.detail or "")
             elif fact.envelope.cause.command_id == command_id:
                 self._queue.appendleft(fact)
+                if isinstance(fact.body, r.SessionReleased):
+                    return self._released(command_id)
                 return _verdict(fact.body)
         return Verdict("undecided")
 
-    def rest(self, timeout_ms: int, *, message_id: str | None = None) -> Iterator[r.Event | Rest]:
-        """The events up to the session's next rest, then the `Rest`.
-
-        With a `message_id` it is the rest of the turn which that message starts; what an earlier turn says is not
-        counted.
-        """
+    def rest(self, timeout_ms: int, *, message_id: str | None = None) -> Rest:
+        """The session's next rest; with a `message_id`, that of the turn which this message starts."""
         limit = monotonic() + timeout_ms / 1000
         rest = Rest()
         ours = message_id is None
         while not rest.status and (fact := self._next(limit)) is not None:
-            if isinstance(fact, r.Outcome):
-                continue
-            body = fact.body
-            ours = ours or (isinstance(body, r.TurnStarted) and body.message_id == message_id)
-            yield fact
-            _take(rest, body, ours=ours)
-        yield rest
+            if isinstance(fact, r.Event):
+                body = fact.body
+                ours = ours or (isinstance(body, r.TurnStarted) and body.message_id == message_id)
+                _take(rest, body, ours=ours)
+        return rest
+
+    def _released(self, command_id: str) -> Verdict:
+        """A release is decided together with what follows from it: the session may be held again at once."""
+        limit = monotonic() + TOGETHER_MS / 1000
+        seen: list[Fact] = []
+        verdict = Verdict("applied")
+        while (fact := self._next(limit)) is not None:
+            seen.append(fact)
+            if isinstance(fact, r.Event) and fact.envelope.cause.command_id == command_id:
+                if isinstance(fact.body, r.SessionHeld):
+                    verdict = Verdict("held", fact.body.reason, fact.body.detail)
+                elif isinstance(fact.body, r.NondeterminismFound):
+                    verdict = Verdict("held", "nondeterminism", nondeterminism(fact.body))
+        self._queue.extend(seen)
+        return verdict
 
     def close(self) -> None:
         """Frees the reader."""
@@ -123,6 +138,11 @@ class Watch:
             return decode_outcome(record.value, record.headers)
         except Undecodable:
             return None  # written by a later release: a watcher shows what it can
+
+
+def nondeterminism(body: r.NondeterminismFound) -> str:
+    """What was expected, and what came."""
+    return f"step {body.step}: the history holds {body.expected}, the code gave {body.actual}"
 
 
 def _verdict(body: r.EventBody) -> Verdict:

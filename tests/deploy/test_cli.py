@@ -280,3 +280,25 @@ def test_a_database_that_does_not_answer_is_named_without_its_password(
     assert code == Exit.UNAVAILABLE
     assert "no answer from postgres at postgresql://ann:***@127.0.0.1:1/x" in err
     assert "sekret" not in err
+
+
+def test_a_service_of_the_environment_is_not_called_stopped(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WAKEFUL_POSTGRES", "postgresql://ann:sekret@db/x")
+    _, out, _ = run("status", "--json")
+    shown = {s["name"]: (s["state"], s["address"]) for s in json.loads(out)["services"]}
+    assert shown["postgres"] == ("external", "postgresql://ann:***@db/x")
+    assert shown["kafka"][0] == "stopped"
+
+
+def test_a_home_that_cannot_be_one_is_named(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("WAKEFUL_HOME", str(tmp_path / "file"))
+    for command in (("status",), ("session", "list")):
+        code, _, err = run(*command)
+        assert code == Exit.USAGE
+        assert f"cannot use {tmp_path / 'file'}" in err
+        assert "WAKEFUL_HOME" in err

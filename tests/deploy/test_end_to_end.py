@@ -21,7 +21,7 @@ from wakeful.deploy.settings import Settings
 from wakeful.deploy.stack import Endpoints
 from wakeful.deploy.supervisor import Supervisor
 
-APP = str(Path(__file__).parents[2] / "examples" / "refund_desk.py")
+APP = str(Path(__file__).with_name("desk_app.py"))
 LIMIT_S = 20.0
 
 Cli = Callable[..., tuple[int, Any, str]]
@@ -138,7 +138,7 @@ def test_strangers_are_refused_and_their_letters_kept(cli: Cli) -> None:
     assert "there is no session 'nobody'" in err
     code, _, err = cli("session", "open", "no-such-flow")
     assert code == Exit.REFUSED
-    assert "no workflow 'no-such-flow' is loaded here (loaded: refund-desk)" in err
+    assert "no workflow 'no-such-flow' is loaded here (loaded: buggy, failing, refund-desk)" in err
     code, letters, _ = cli("dlq", "list", "--json")
     mine = [letter for letter in letters if letter["key"] == "acme/nobody"]
     assert mine[-1]["reason"] == "unknown_session"
@@ -186,6 +186,29 @@ def test_a_killed_processor_loses_nothing_and_comes_back_under_its_name(
     shown = {process["name"]: process for process in found["processes"]}
     assert shown["processor-0"]["restarts"] >= 1
     assert shown["processor-0"]["pid"] == supervisor.pids()["processor-0"]
+
+
+def test_a_workflow_with_a_bug_is_held_shown_and_released_to_be_held_again(cli: Cli) -> None:
+    cli("session", "open", "buggy", "--session", "b1")
+    code, sent, _ = cli("session", "send", "b1", "hello", "--wait", "--json")
+    assert (code, sent["status"]) == (Exit.REFUSED, "Held")
+    code, out, _ = cli("session", "show", "b1")
+    assert "held because  RuntimeError: a bug of the workflow" in out
+    assert "once it is mended: wakeful session release b1" in out
+    code, said, _ = cli("session", "send", "b1", "later", "--json")
+    assert (code, said["verdict"]) == (Exit.DONE, "kept")
+    code, _, err = cli("session", "release", "b1")
+    assert code == Exit.REFUSED
+    assert "held again at once (workflow_raised: RuntimeError: a bug of the workflow)" in err
+
+
+def test_a_failed_activity_fails_the_session_with_its_words(cli: Cli) -> None:
+    cli("session", "open", "failing", "--session", "f1")
+    code, _, err = cli("session", "send", "f1", "order-0", "--wait")
+    assert code == Exit.REFUSED
+    assert "the session failed: raised: no order order-0" in err
+    _, out, _ = cli("session", "show", "f1")
+    assert "failure     raised: no order order-0 (ValueError)" in out
 
 
 def test_events_and_outcomes_are_tailed_as_lines_and_objects(cli: Cli) -> None:

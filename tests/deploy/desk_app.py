@@ -1,0 +1,34 @@
+"""The refund desk of the examples, beside a workflow with a bug and one whose activity fails."""
+
+import importlib.util
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from wakeful import Message, Read, Turn, activity, workflow
+
+_DESK = Path(__file__).parents[2] / "examples" / "refund_desk.py"
+_spec = importlib.util.spec_from_file_location("refund_desk", _DESK)
+_desk = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(_desk)
+refund_desk, find_order, refund = _desk.refund_desk, _desk.find_order, _desk.refund
+
+
+class Nothing(BaseModel):
+    """No state."""
+
+
+@activity(contract=Read())
+async def look_up(order_id: str) -> str:
+    raise ValueError(f"no order {order_id}")
+
+
+@workflow("failing", version=1)
+async def failing(turn: Turn, state: Nothing, message: Message) -> Nothing:
+    await turn.run(look_up.call(message.text))
+    return state
+
+
+@workflow("buggy", version=1)
+async def buggy(turn: Turn, state: Nothing, message: Message) -> Nothing:
+    raise RuntimeError("a bug of the workflow")
