@@ -5,6 +5,8 @@ Names are stable, so that a restarted process takes its own place again: the pro
 
 Crash points (`WAKEFUL_FAILPOINT`): `p.*` of a processor, `w.*` of a worker, `j.*` of a projector. Each is passed
 between two calls; `p.commit_sent` alone kills a millisecond later, inside the call that commits.
+
+The database's driver is imported where it is used: processors and workers start, and start again, without it.
 """
 
 from __future__ import annotations
@@ -32,11 +34,6 @@ from ..processors.app import App
 from ..processors.failpoints import Failpoints, kill_self
 from ..processors.loop import Loop, LoopFailed, LoopSettings
 from ..processors.session import CommandHandler
-from ..projections import probe
-from ..projections.database import install
-from ..projections.postgres import PostgresViews
-from ..projections.projector import Projector
-from ..projections.views import Superseded
 from .clock import SystemClock
 from .exits import Exit, Stopped
 from .settings import Settings
@@ -163,6 +160,10 @@ def run_worker(
 
 def run_projector(settings: Settings) -> Exit:
     """Keeps the views until SIGTERM or SIGINT; `BUSY` when another projector has taken over."""
+    from ..projections.postgres import PostgresViews
+    from ..projections.projector import Projector
+    from ..projections.views import Superseded
+
     hit = crash_points(settings)
     stopped = threading.Event()
     prepare_views(settings)
@@ -192,12 +193,15 @@ def run_projector(settings: Settings) -> Exit:
 
 def prepare_views(settings: Settings, limit_s: float = POSTGRES_LIMIT_S) -> None:
     """Waits for the database and makes the views of this namespace where they are missing."""
+    from ..projections.database import install
+
     prove_postgres(settings, limit_s)
     install(settings.postgres_url, settings.namespace)
 
 
 def prove_postgres(settings: Settings, limit_s: float) -> None:
     """Returns once the database answers; `Stopped` names its address, without the password, after `limit_s`."""
+    from ..projections import probe
     from .stack.external import without_password
 
     url = settings.postgres_url

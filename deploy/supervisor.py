@@ -125,10 +125,14 @@ class Supervisor:
         """Starts all children and watches over them; `Stopped` when another supervisor has this home."""
         self._lock = self._take_home()
         self._pipe = os.pipe()
-        (self._home / "logs").mkdir(exist_ok=True)
-        for child in self._children.values():
-            self._spawn(child)
-        self._save()
+        try:
+            (self._home / "logs").mkdir(exist_ok=True)
+            for child in self._children.values():
+                self._spawn(child)
+            self._save()
+        except BaseException:
+            self.stop(drain_s=0.0)  # half a set of processes is worse than none
+            raise
         self._thread = threading.Thread(target=self._watch, name="supervisor", daemon=True)
         self._thread.start()
 

@@ -21,6 +21,10 @@ from .errors import explain
 app = typer.Typer(
     name="wakeful",
     help="Durable agent sessions on Kafka: a session sleeps for free and wakes exactly where it left off.",
+    epilog=(
+        "Settings are environment variables, WAKEFUL_KAFKA and so on; a running local stack fills in what is not set. "
+        "Exit codes: 0 done, 1 refused, 2 usage, 3 not found, 4 not in time, 5 unavailable, 6 app, 7 busy, 70 fault."
+    ),
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

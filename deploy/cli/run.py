@@ -41,9 +41,7 @@ def run(
     if created:
         note(f"created {len(created)} topics of namespace {given.namespace}")
     if projector:
-        from ..processes import prepare_views
-
-        prepare_views(given)
+        _prepare_views(given)
     supervisor = Supervisor(
         given,
         target,
@@ -139,6 +137,16 @@ def projector() -> int:
         return run_projector(given)
 
     return _end(work)
+
+
+def _prepare_views(given: Settings) -> None:
+    from ..processes import prepare_views
+
+    try:
+        prepare_views(given)
+    except Stopped as stopped:
+        told = f"{stopped.message}; or run without views: '--no-projector'"
+        raise Stopped(stopped.code, told) from None
 
 
 def _with_logs(process: str) -> Settings:

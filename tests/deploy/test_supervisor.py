@@ -225,3 +225,25 @@ def test_when_the_supervisor_is_killed_its_children_end_by_themselves(desk: Desk
     assert shown is not None
     assert not shown.alive
     desk.supervisor(workers=0).start()
+
+
+def test_a_start_that_fails_half_way_leaves_nobody_behind(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = desk.supervisor()
+    started: list[subprocess.Popen[bytes]] = []
+    popen = subprocess.Popen
+
+    def fails_at_the_second(*args: object, **options: object) -> subprocess.Popen[bytes]:
+        if started:
+            raise OSError("no more processes")
+        started.append(popen(*args, **options))
+        return started[0]
+
+    monkeypatch.setattr("wakeful.deploy.supervisor.subprocess.Popen", fails_at_the_second)
+    with pytest.raises(OSError, match="no more processes"):
+        one.start()
+    monkeypatch.undo()
+    assert started[0].poll() is not None
+    again = desk.supervisor()
+    again.start()
