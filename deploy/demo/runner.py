@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import secrets
 import signal
@@ -13,19 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from types import FrameType
-from typing import IO, Any
+from typing import Any
 
 from ...commands.client import Client
 from ...events.errors import Transient
 from ...events.log.kafka import KafkaLog
 from ...processors.app import load_app
-from ...projections.database import drop
 from ..clock import SystemClock
-from ..exits import Exit, Stopped
 from ..processes import apply_topics, check_cluster, prepare_views
-from ..run_file import RunFile
 from ..settings import Settings, load_settings
-from ..stack import Stack, StackError
 from ..supervisor import Supervisor
 from . import evidence
 from .drive import Drive
@@ -33,16 +28,14 @@ from .messages import Incoming
 from .model import model_from
 from .outbox import Outbox
 from .report import Evidence, Report, as_json, compute
-from .triage import OUTBOX
+from .shared_stack import remember, remove, shared_stack
+from .triage import APP, OUTBOX
 from .view import View
 
-APP = "wakeful.deploy.demo.triage"
 PROCESSORS = 2
 SUPERVISOR = "demo-supervisor"
 CUSTOMERS = "demo-customers"
 DRAIN_S = 8.0
-
-STARTED = "the stack was started by a demo"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +70,10 @@ def run(messages: Sequence[Incoming], environ: Mapping[str, str], *, asks: bool)
     outbox = Outbox(home / "outbox")
     with ExitStack() as ending, View() as view:
         ending.enter_context(_undisturbed_end())
-        ending.enter_context(_stack(base.home, environ, view))
-        settings = load_settings(environ).model_copy(
-            update={"namespace": namespace, "home": home, "log": _log_level(environ)}
-        )
+        ending.enter_context(shared_stack(base.home, environ, view))
+        settings = load_settings(environ).model_copy(update={"namespace": namespace, "home": home})
         outbox.prepare()
+        remember(settings)
         view.line(
             f"namespace {namespace}, model {model_from(environ).name}, outbox {outbox.folder}"
         )
@@ -93,7 +85,7 @@ def run(messages: Sequence[Incoming], environ: Mapping[str, str], *, asks: bool)
         report = compute(found)
         removed = report.kept and bool(environ.get("WAKEFUL_KAFKA"))
         if removed:
-            _remove(settings)
+            remove(settings)
             view.line(f"removed the topics and views of {namespace}: the broker is not ours")
     seconds = round(monotonic() - since_s, 1)
     result = Result(report, namespace, outbox.folder, seconds, removed)
@@ -154,13 +146,6 @@ def _play(
         )
 
 
-def _remove(settings: Settings) -> None:
-    with KafkaLog(settings.kafka_servers, client_id=f"{settings.namespace}.demo") as log:
-        specs = settings.topics.specs(load_app(APP).queues, settings.partitions)
-        log.delete_topics([spec.name for spec in specs])
-    drop(settings.postgres_url, settings.namespace)
-
-
 def _client(log: KafkaLog, settings: Settings, actor: str) -> Client:
     return Client(
         log,
@@ -171,54 +156,6 @@ def _client(log: KafkaLog, settings: Settings, actor: str) -> Client:
         digest_key=settings.digest_key,
         now_ms=SystemClock().now_ms,
     )
-
-
-def _log_level(environ: Mapping[str, str]) -> str:
-    return environ.get("WAKEFUL_LOG") or "info"
-
-
-@contextmanager
-def _stack(home: Path, environ: Mapping[str, str], view: View) -> Iterator[None]:
-    """A running stack; the last of the demos that use it stops it again, if a demo has started it."""
-    stack = Stack(home, environ=environ)
-    lock = home / "demo" / "lock"
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    with lock.open("a+") as users:
-        if _alone(users):
-            users.truncate(0)
-            if stack.endpoints() is None:
-                users.write(STARTED)
-                users.flush()
-        fcntl.flock(users, fcntl.LOCK_SH)
-        try:
-            stack.up(view.line)
-            yield
-        except StackError as error:
-            raise Stopped(Exit.UNAVAILABLE, str(error)) from error
-        finally:
-            users.seek(0)
-            if users.read() == STARTED:
-                _stop(stack, users, view)
-
-
-def _stop(stack: Stack, users: IO[str], view: View) -> None:
-    other = RunFile(stack.home).load()
-    if not _alone(users):
-        view.line("the stack stays up: another demo uses it, and will stop it")
-    elif other is not None and other.alive:
-        view.line("the stack stays up: 'wakeful run' uses it; 'wakeful down' stops it")
-    else:
-        view.line("stopping the stack, which was not running before; its data stays")
-        stack.down()
-
-
-def _alone(users: IO[str]) -> bool:
-    """Whether no other demo uses this home; holds them off until the lock is given back."""
-    try:
-        fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 @contextmanager

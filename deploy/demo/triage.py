@@ -19,6 +19,7 @@ from ...processors.workflow.turn import Turn
 from .model import PROMPT_VERSION, Kind, Verdict, model_from
 from .outbox import Answer, Outbox
 
+APP = __name__
 NAME = "triage"
 OUTBOX = "WAKEFUL_DEMO_OUTBOX"
 GATED: tuple[Kind, ...] = ("refund", "complaint")

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from wakeful.deploy.exits import Exit
 
@@ -64,8 +65,16 @@ def test_nothing_is_lost_or_done_twice(endpoints, postgres_url, tmp_path) -> Non
         "problems": [],
     }
     assert {name: report[name] for name in expected} == expected
+    assert not topics_of(report["namespace"], endpoints.kafka), (
+        "a broker of others is left as it was"
+    )
     kinds = [json.loads(p.read_text())["kind"] for p in Path(report["outbox"]).glob("answers/*")]
     assert sorted(kinds) == ["complaint", "other", "other", "question", "question", "refund"]
+
+
+def topics_of(namespace: str, bootstrap: str) -> list[str]:
+    shown = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=10)
+    return [name for name in shown.topics if name.startswith(f"{namespace}.")]
 
 
 @pytest.mark.parametrize(
