@@ -252,6 +252,7 @@ def test_a_broker_of_another_cluster_is_refused(cli: Cli, monkeypatch: pytest.Mo
 
 
 def test_the_history_of_all_this_keeps_every_promise(cli: Cli) -> None:
+    cli("session", "open", "refund-desk")
     limit = time.monotonic() + LIMIT_S
     while True:
         code, found, err = cli("audit", "verify", "--json")
