@@ -51,7 +51,7 @@ def check(
     """The first check that an external command to an existing session fails; none if it may be applied."""
     return (
         _reused(session.head, command, command_hash)
-        or _age(session.head, command.header.issued_at_ms, now_ms)
+        or check_age(session.head, command.header.issued_at_ms, now_ms)
         or _ended(session.state, command)
         or _expected_seq(session.head, command)
         or _freshness(session.state, command)
@@ -112,7 +112,8 @@ def _reused(head: Head, command: m.Command, command_hash: bytes) -> Refusal | No
     return None
 
 
-def _age(head: Head, issued_at_ms: int, now_ms: int) -> Refusal | None:
+def check_age(head: Head, issued_at_ms: int, now_ms: int) -> Refusal | None:
+    """Whether the command is young enough for dedupe to know if it was applied, and not from the future."""
     floor_ms = max(head.dedupe_floor_ms, now_ms - DEDUPE_MS)
     if issued_at_ms < floor_ms:
         told = (

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from ..events import records as r
 from ..events.evolve import failure_digest
-from ..events.state import OpenActivity, SessionState, State
+from ..events.state import Head, OpenActivity, SessionState, State
 from . import models as m
-from .check import Refusal, check, check_kept, check_room, is_repeat
+from .check import Refusal, check, check_age, check_kept, check_room, is_repeat
 
 
 def due(state: State, now_ms: int) -> r.EventBody | None:
@@ -43,22 +43,43 @@ def decide(
 ) -> list[r.EventBody] | Refusal:
     """The facts that follow; a `Refusal` only where nothing may be recorded (scope).
 
-    `encoded` is the command's fingerprint and Avro body, kept where the session is held. What is kept was looked at
-    by no check yet: `decide_parked` does that on release.
+    `encoded` is the command's fingerprint and Avro body, kept where the session is held (`keep`).
     """
-    if isinstance(command.body, m.INTERNAL):
-        if session.state.hold is not None:
-            return [] if isinstance(command.body, m.FireTimer) else [_park(command, encoded)]
-        return _internal(session.state, command.body)
-    if is_repeat(session.head, command, command_hash):
-        return []
     if session.state.hold is not None and not isinstance(
         command.body, m.CancelSession | m.ReleaseSession
     ):
-        full = check_room(session.state)
-        return [refused(command, full)] if full else [_park(command, encoded)]
+        return keep(session.head, session.state, command, command_hash, encoded, now_ms)
+    if isinstance(command.body, m.INTERNAL):
+        return _internal(session.state, command.body)
+    if is_repeat(session.head, command, command_hash):
+        return []
     refusal = check(session, command, command_hash, now_ms)
     return [refused(command, refusal)] if refusal else _external(session.state, command)
+
+
+def keep(
+    head: Head,
+    state: State | None,
+    command: m.Command,
+    command_hash: bytes,
+    encoded: tuple[bytes, bytes],
+    now_ms: int,
+) -> list[r.EventBody]:
+    """What becomes of a command that cannot be decided now: it is kept, and `decide_parked` looks at it on release.
+
+    A repeat and one of unknown age are not: dedupe could not tell them from the first one later, and both would run.
+    """
+    if isinstance(command.body, m.FireTimer):
+        return []
+    if not isinstance(command.body, m.INTERNAL):
+        if is_repeat(head, command, command_hash):
+            return []
+        refusal = check_age(head, command.header.issued_at_ms, now_ms) or (
+            check_room(state) if state is not None else None
+        )
+        if refusal is not None:
+            return [refused(command, refusal)]
+    return [r.CommandParked(type(command.body).__name__, *encoded)]
 
 
 def decide_parked(
@@ -79,10 +100,6 @@ def refused(command: m.Command, refusal: Refusal) -> r.CommandRefused:
     return r.CommandRefused(
         type(command.body).__name__, refusal.check, refusal.reason, refusal.detail
     )
-
-
-def _park(command: m.Command, encoded: tuple[bytes, bytes]) -> r.CommandParked:
-    return r.CommandParked(type(command.body).__name__, *encoded)
 
 
 def _external(state: State, command: m.Command) -> list[r.EventBody]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from ..commands import models as m
 from ..commands.check import Facts, Refusal, check_unknown
-from ..commands.decide import decide, decide_parked, due
+from ..commands.decide import decide, decide_parked, due, keep
 from ..commands.next_valid import next_valid, obligations
 from ..commands.wire import COMMANDS
 from ..events import records as r
@@ -307,10 +307,11 @@ class CommandHandler:
 
     def _handle_broken(self, session: Session, run: _Run) -> None:
         """A session whose history does not fold keeps every command; a cancellation still ends it."""
-        command, encoded = run.received.command, run.received.encoded
+        command = run.received.command
         told, kind = session.broken or "", type(command.body).__name__
         if isinstance(command.body, m.FireTimer):
             return
+        kept = self._kept(session, run)
         if not session.announced:
             session.announced = True
             self._stamp(session, run, r.SessionHeld("does_not_fold", told), ENGINE)
@@ -325,22 +326,27 @@ class CommandHandler:
             refusal = r.CommandRefused(kind, "freshness", "does_not_fold", again)
             self._stamp(session, run, refusal, command.header.actor)
         else:
-            kept = r.CommandParked(kind, encoded.fingerprint, encoded.body)
-            self._stamp(session, run, kept, command.header.actor)
+            for body in kept:
+                self._stamp(session, run, body, command.header.actor)
+
+    @staticmethod
+    def _kept(session: Session, run: _Run) -> list[r.EventBody]:
+        """The command as something to look at later; asked before anything of it is recorded."""
+        received = run.received
+        encoded = (received.encoded.fingerprint, received.encoded.body)
+        state = session.state if session.broken is None else None
+        hashed = received.command_hash or b""
+        return keep(session.head, state, received.command, hashed, encoded, run.now_ms)
 
     def _hold_broken(self, session: Session, run: _Run, told: str) -> None:
         """An engine fault while this command was applied: hold the session, keep the command."""
         if session.state is None:
             raise RuntimeError(f"session {session.session_id!r} failed before it was open: {told}")
+        kept = self._kept(session, run)
         if session.state.hold is None:
             self._record(session, run, r.SessionHeld("engine_fault", told), ENGINE)
-        if isinstance(run.received.command.body, m.FireTimer):
-            return
-        encoded = run.received.encoded
-        parked = r.CommandParked(
-            type(run.received.command.body).__name__, encoded.fingerprint, encoded.body
-        )
-        self._record(session, run, parked, run.received.command.header.actor)
+        for body in kept:
+            self._record(session, run, body, run.received.command.header.actor)
 
     @staticmethod
     def _restore(session: Session, before: Session) -> None:

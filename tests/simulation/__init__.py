@@ -1,0 +1,1 @@
+"""The simulation, and what it proves."""
