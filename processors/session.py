@@ -135,7 +135,8 @@ class _Run:
     received: Received
     now_ms: int
     by_clock: bool = False
-    """While facts are recorded that the clock owes: the command only came by, and is not disposed of by them."""
+    """While facts are recorded that the clock owes, or that hold the session: the command only came by, and is not
+    disposed of by them."""
     out: list[Stamped] = field(default_factory=list)
 
 
@@ -313,8 +314,9 @@ class CommandHandler:
             return
         kept = self._kept(session, run)
         if not session.announced:
-            session.announced = True
+            session.announced = run.by_clock = True
             self._stamp(session, run, r.SessionHeld("does_not_fold", told), ENGINE)
+            run.by_clock = False
         if isinstance(command.body, m.CancelSession):
             self._stamp(
                 session, run, r.CancellationRequested(command.body.reason), command.header.actor
@@ -344,7 +346,9 @@ class CommandHandler:
             raise RuntimeError(f"session {session.session_id!r} failed before it was open: {told}")
         kept = self._kept(session, run)
         if session.state.hold is None:
+            run.by_clock = True
             self._record(session, run, r.SessionHeld("engine_fault", told), ENGINE)
+            run.by_clock = False
         for body in kept:
             self._record(session, run, body, run.received.command.header.actor)
 
