@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from ...commands import models as m
 from ...commands.wire import decode_command
 from ...events import records as r
-from ...events.codec import decode_event
 from ...events.errors import Undecodable
 from ...events.headers import dead_letter_in
 from ...events.log.protocol import Place, Record
@@ -25,7 +24,9 @@ from ...processors.simulation.clock import START_MS
 from ...processors.simulation.worker import worker_group
 from ...processors.simulation.workload import APPROVED_ABOVE, QUEUES, refund
 from ...processors.simulation.world import World
-from ...projections.audit import Evidence, asked_by, audit, evidence_from_log
+from ...projections.audit import CHECKS, Evidence, asked_by, evidence_from_log
+from ...projections.audit.folds import refold
+from ...projections.audit.history import History
 from .projecting import Database
 
 
@@ -44,8 +45,8 @@ class Findings:
         self.told.extend((promise, sentence) for sentence in sentences)
 
 
-def check(world: World, database: Database, *, rested: bool) -> Findings:
-    """All findings of one finished schedule; none for a sound engine."""
+def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, list[Event]]:
+    """All findings of one finished schedule, none for a sound engine; and its events."""
     findings = Findings()
     evidence = evidence_from_log(
         world.log,
@@ -56,24 +57,29 @@ def check(world: World, database: Database, *, rested: bool) -> Findings:
         positions=database.tables.next_offsets(),
         quiescent=rested,
     )
-    for violation in audit(evidence, asked_by(decode_command)):
-        findings.add(f"I{violation.invariant}", str(violation))
+    history = History.read(evidence, asked_by(decode_command))
+    folded = refold(history)
+    for _, promise in CHECKS:
+        for violation in promise(history, folded):
+            findings.add(f"I{violation.invariant}", str(violation))
     if not rested:
         findings.add("I38", "the world did not come to rest after healing")
+    findings.extend("I11", world.observer.differences())
     for told in database.went_back:
         findings.add("I33", f"the views' position went back: {told}")
-    events = [decode_event(record.value, record.headers) for record in evidence.events]
+    events = [fact.event for fact in history.facts]
     commands = _commands(evidence.commands)
     findings.extend("I3", _disposed_once(evidence, events, commands))
     findings.extend("I21", _log_time(evidence, events))
     findings.extend("I24", _decisions_name_what_they_decide(events, commands))
+    findings.extend("I5", _messages_once(events))
     findings.extend("I26", _gates_hold(events))
     findings.extend("I17", _effects(world, events))
     findings.extend("I18", _recorded_work_is_not_redone(world, evidence))
-    findings.extend("I3w", _tasks_are_done(world, evidence))
+    findings.extend("I3w", _tasks_are_done(world, evidence, events))
     if not world.plan.deploys:
         findings.extend("held", _no_engine_faults(events))
-    return findings
+    return findings, events
 
 
 def _commands(records: Sequence[Record]) -> dict[tuple[int, int], m.Command]:
@@ -150,6 +156,18 @@ def _decisions_name_what_they_decide(
             yield f"{type(body).__name__} of {body.proposal_id} is not what its command asked for: {asked}"
 
 
+def _messages_once(events: Sequence[Event]) -> Iterator[str]:
+    """A message is received once, however often it was sent, kept or released."""
+    seen = Counter(
+        (event.envelope.session_id, event.body.message_id)
+        for event in events
+        if isinstance(event.body, r.MessageReceived)
+    )
+    for (session_id, message_id), times in seen.items():
+        if times > 1:
+            yield f"{session_id} received message {message_id} {times} times"
+
+
 def _gates_hold(events: Sequence[Event]) -> Iterator[str]:
     """Nothing that a person must approve runs on a word of the workflow."""
     for event in events:
@@ -205,7 +223,7 @@ def _recorded_work_is_not_redone(world: World, evidence: Evidence) -> Iterator[s
             )
 
 
-def _tasks_are_done(world: World, evidence: Evidence) -> Iterator[str]:
+def _tasks_are_done(world: World, evidence: Evidence, events: Sequence[Event]) -> Iterator[str]:
     """Each task below its workers' committed offset has a result, unless nobody waited for one any more."""
     results = set()
     for record in evidence.commands:
@@ -220,7 +238,7 @@ def _tasks_are_done(world: World, evidence: Evidence) -> Iterator[str]:
     }
     deadlines = {
         event.body.idempotency_key: event.body.deadline_ms
-        for event in (decode_event(record.value, record.headers) for record in evidence.events)
+        for event in events
         if isinstance(event.body, r.ActivityRequested)
     }
     for record in evidence.activities:

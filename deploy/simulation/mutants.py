@@ -74,11 +74,10 @@ def _goes_on(self: Loop, group: Group, shares: Any) -> Iterator[str]:
         yield from _TRANSACT(self, group, shares)
 
 
-def _keeps_records(self: Loop, group: Group, changes: Any) -> None:
-    """Partitions change hands, and the records of that poll are folded all the same."""
-    kept = {n: p for n, p in self._partitions.items() if n in changes.gone and p.ready}
-    changes.gone.difference_update(kept)
-    _REBALANCE(self, group, changes)
+def _no_seek(self: Loop, group: Group, changes: Any) -> None:
+    """A rebalance throws the records of its poll away, and nobody goes back for those of partitions that stay."""
+    with mock.patch.object(group, "seek"):
+        _REBALANCE(self, group, changes)
 
 
 def _no_rewind(self: Loop, group: Group, fault: LogFault) -> Iterator[str]:
@@ -135,7 +134,7 @@ def _commits_again(self: MemoryTransactionalProducer) -> dict[Place, int]:
     try:
         return _COMMIT(self)
     except LogFault:
-        self._broken = None
+        self._broken, self._open = None, True
         return _COMMIT(self)
 
 
@@ -313,53 +312,82 @@ _DECISION, _EXTERNAL, _INTERNAL = checking._decision, deciding._external, decidi
 _SETTLED, _REBUILD, _FOLD_ONE = evolving._settled, replay.rebuild, Folder._fold_one
 
 MUTANTS: tuple[Mutant, ...] = (
-    Mutant("goes on with fresh metadata after a refusal", _patch((Loop, "_transact", _goes_on))),
     Mutant(
-        "keeps the records of a poll that rebalanced", _patch((Loop, "_rebalance", _keeps_records))
+        "goes on with fresh metadata after a refusal",
+        _patch((Loop, "_transact", _goes_on)),
+        seed=71,
     ),
-    Mutant("no rewind after a fault", _patch((Loop, "_recover", _no_rewind))),
-    Mutant("no refold after an unknown commit", _patch((Loop, "_recover", _no_refold))),
+    Mutant("no rewind after a rebalance", _patch((Loop, "_rebalance", _no_seek)), seed=6),
+    Mutant("no rewind after a fault", _patch((Loop, "_recover", _no_rewind)), seed=2),
+    Mutant("no refold after an unknown commit", _patch((Loop, "_recover", _no_refold)), seed=48),
     Mutant("commits the offset of the last record", _patch((Loop, "_transact", _last_offset))),
     Mutant("commits offsets beside the transaction", _patch((Loop, "_transact", _no_offsets))),
     Mutant(
         "commits again on the same producer",
         _patch((MemoryTransactionalProducer, "commit", _commits_again)),
+        seed=5,
     ),
-    Mutant("writes the store before the commit", _patch((Loop, "_transact", _stored_first))),
+    Mutant(
+        "writes the store before the commit", _patch((Loop, "_transact", _stored_first)), seed=2
+    ),
     Mutant(
         "folds into the live state",
         _patch((Session, "copy", _fold_in_place), (Loop, "_recover", _rewinds_only)),
+        seed=8,
     ),
-    Mutant("restores to the last stable offset", _patch((Partition, "restore", _committed_end))),
-    Mutant("does not wait for pending offsets", _patch((Partition, "_committed", _impatient))),
-    Mutant("marks ahead of its snapshots", _patch((Partition, "low_offset", _mark_ahead))),
-    Mutant("sends a wake-up only once", _patch((looping, "NUDGE_AGAIN_MS", 1 << 60))),
-    Mutant("skips what it cannot read", _patch((Folder, "_fold_one", _swallows))),
-    Mutant("fires timers by the owner's clock", _patch((CommandHandler, "handle", _owners_clock))),
+    Mutant(
+        "restores to the last stable offset",
+        _patch((Partition, "restore", _committed_end)),
+        seed=160,
+    ),
+    Mutant(
+        "does not wait for pending offsets", _patch((Partition, "_committed", _impatient)), seed=507
+    ),
+    Mutant("marks ahead of its snapshots", _patch((Partition, "low_offset", _mark_ahead)), seed=48),
+    Mutant("sends a wake-up only once", _patch((looping, "NUDGE_AGAIN_MS", 1 << 60)), seed=96),
+    Mutant("skips what it cannot read", _patch((Folder, "_fold_one", _swallows)), seed=5),
+    Mutant(
+        "fires timers by the owner's clock",
+        _patch((CommandHandler, "handle", _owners_clock)),
+        seed=12,
+    ),
     Mutant(
         "fires what is due only when woken",
         _patch((CommandHandler, "_fire_due", _commits_decide_late)),
+        seed=14,
     ),
-    Mutant("forgets which commands it has seen", _patch((deciding, "is_repeat", lambda *_: False))),
-    Mutant("lets an id be used twice", _patch((checking, "_reused", lambda *_: None))),
-    Mutant("checks no digest", _patch((checking, "_decision", _no_digest))),
+    Mutant(
+        "forgets which commands it has seen",
+        _patch((deciding, "is_repeat", lambda *_: False)),
+        seed=2,
+    ),
+    Mutant("lets an id be used twice", _patch((checking, "_reused", lambda *_: None)), seed=14),
+    Mutant("checks no digest", _patch((checking, "_decision", _no_digest)), seed=20),
     Mutant(
         "takes a stale decision for the open proposal",
         _patch((checking, "_decision", _by_name), (deciding, "_external", _external_by_name)),
+        seed=20,
     ),
-    Mutant("opens every gate", _patch((Stretch, "_use_grant", _no_gate))),
+    Mutant("opens every gate", _patch((Stretch, "_use_grant", _no_gate)), seed=2),
     Mutant(
         "applies late results",
         _patch((deciding, "_internal", _late_applied), (evolving, "_settled", _lenient_settled)),
+        seed=3,
     ),
-    Mutant("replays by key, not in the log's order", _patch((advancing, "rebuild", _by_key))),
+    Mutant(
+        "replays by key, not in the log's order", _patch((advancing, "rebuild", _by_key)), seed=9
+    ),
     Mutant(
         "worker commits past unfinished tasks",
         _patch((Watermark, "low", property(lambda mark: mark._next))),
+        seed=63,
     ),
     Mutant(
         "worker does not look results up",
         _patch((Settled, "__contains__", lambda _self, _id: False)),
+        seed=2,
     ),
-    Mutant("projector without position guard", _patch((MemoryViews, "_guard", lambda *_: None))),
+    Mutant(
+        "projector without position guard", _patch((MemoryViews, "_guard", lambda *_: None)), seed=1
+    ),
 )

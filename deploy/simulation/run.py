@@ -5,15 +5,15 @@ from __future__ import annotations
 import gc
 import multiprocessing
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 import structlog
 
 from ...events import records as r
-from ...events.codec import decode_event
 from ...events.evolve import Unfoldable, evolve
+from ...events.records import Event
 from ...events.state import State
 from ...events.transitions import ROWS
 from ...processors.simulation.actors import Actor, Scene
@@ -116,14 +116,14 @@ def _judged(seed: int, result: Result, *, compare: bool, trace: Trace | None) ->
     findings = Findings()
     try:
         rested = world.run()
-        findings = check(world, database, rested=rested)
+        findings, events = check(world, database, rested=rested)
         if compare and not plan.deploys:
             model, differences = against_the_model(world)
             findings.extend("model", iter(differences))
             if not differences:
                 findings.extend("I8", states(world, model))
             model.close()
-        _count(world, result)
+        _count(world, events, result)
     except Exception as error:  # an engine that dies of anything but a fault is a finding
         findings.add("crash", f"{type(error).__name__}: {error}")
         if trace is not None:
@@ -135,11 +135,10 @@ def _judged(seed: int, result: Result, *, compare: bool, trace: Trace | None) ->
     return findings
 
 
-def _count(world: World, result: Result) -> None:
+def _count(world: World, events: Sequence[Event], result: Result) -> None:
     """Which arrows of the lifecycle were walked, and what was accepted and refused."""
     sessions: dict[tuple[str, str], State | None] = {}
-    for record in world.log.dump(world.topics.events):
-        event = decode_event(record.value, record.headers)
+    for event in events:
         key = (event.envelope.tenant, event.envelope.session_id)
         before = sessions.get(key)
         try:

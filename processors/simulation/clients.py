@@ -48,6 +48,7 @@ class Clients:
         self._letters: list[Letter] = []
         self._proposals: list[Outcome] = []
         self._fresh: list[Outcome] = []
+        self._kept: list[Outcome] = []
         self._held: list[str] = []
         self._released: Counter[str] = Counter()
 
@@ -58,7 +59,13 @@ class Clients:
         if self._letters and rng.random() < 0.6:
             self._deliver(self._letters.pop(0 if rng.random() < 0.7 else -1))
         elif self._fresh and rng.random() < 0.7:
-            self._decide(self._fresh.pop(0))
+            proposal = self._fresh.pop(0)
+            if rng.random() < 0.2:
+                self._kept.append(proposal)
+            else:
+                self._decide(proposal)
+        elif self._kept and self._scene.clock.ms > (self._kept[0].expires_at_ms or 0) - 200:
+            self._answer(self._kept.pop(0), "approve")  # at the last moment, or just after it
         elif self._left > 0:
             self._left -= 1
             self._ask()
@@ -74,8 +81,9 @@ class Clients:
         self._listen()
         while self._fresh:
             proposal = self._fresh.pop(0)
-            if self._scene.rng.random() < 0.7:
-                self._answer(proposal, "approve")
+            roll = self._scene.rng.random()
+            if roll < 0.8:
+                self._answer(proposal, "approve" if roll < 0.55 else "reject")
         while self._held:
             session_id = self._held.pop()
             self._released[session_id] += 1
@@ -173,11 +181,11 @@ class Clients:
     def _decide(self, proposal: Outcome) -> None:
         """Mostly right; sometimes about another digest, or twice, or both ways."""
         roll = self._scene.rng.random()
-        if roll < 0.6:
+        if roll < 0.5:
             self._answer(proposal, "approve")
-        elif roll < 0.75:
+        elif roll < 0.65:
             self._answer(proposal, "reject")
-        elif roll < 0.85:
+        elif roll < 0.75:
             self._answer(proposal, "approve")
             self._answer(proposal, "reject")
         elif roll < 0.95:

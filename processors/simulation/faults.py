@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ...events.log.memory import MemoryLog
 from ...events.log.memory_faults import Fate, Markers
@@ -23,6 +23,8 @@ class SeededFaults:
         self._late_markers = late_markers
         self._counts = counts
         self.active = False
+        self.late_commit: Callable[[str], bool] = lambda _: False
+        """Lets a commit request of this producer that is under way arrive; false where there is none."""
 
     def on_start(self, transactional_id: str) -> Fate:  # noqa: ARG002 the protocol's argument
         """See `Faults`."""
@@ -32,8 +34,13 @@ class SeededFaults:
         """See `Faults`."""
         return self._fate("send_offsets", Fate.FAILED, Fate.LOST_ANSWER, Fate.HUNG)
 
-    def on_produce(self, transactional_id: str) -> Fate:  # noqa: ARG002 the protocol's argument
-        """See `Faults`: there are many calls of it, so each is struck less often."""
+    def on_produce(self, transactional_id: str) -> Fate:
+        """See `Faults`: there are many calls of it, so each is struck less often.
+
+        A late commit may arrive just between two records, by the link that fails this one.
+        """
+        if self.active and self._rng.random() < 0.4 and self.late_commit(transactional_id):
+            return Fate.FAILED
         if self._rng.random() < 0.8:
             return Fate.OK
         return self._fate("produce", Fate.FAILED, Fate.LOST_ANSWER)
@@ -45,6 +52,7 @@ class SeededFaults:
             Fate.FAILED,
             Fate.LOST_ANSWER,
             Fate.LOST_ANSWER,
+            Fate.DELAYED,
             Fate.DELAYED,
             Fate.HUNG,
             Fate.HUNG_DONE,

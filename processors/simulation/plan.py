@@ -11,7 +11,7 @@ CALM, ROUGH, WILD = 0.0, 0.02, 0.08
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One seed's world. `ticks` are the steps with faults; healing comes after them."""
+    """One seed's world. `ticks` are the steps with faults; `marker_pace` is how soon late markers are written."""
 
     seed: int
     partitions: int
@@ -28,6 +28,7 @@ class Plan:
     commands: int
     fault_rate: float
     late_markers: float
+    marker_pace: float
     kills: float
     skews_ms: tuple[int, ...]
     deploys: bool
@@ -37,24 +38,26 @@ class Plan:
         """The plan of this seed, for ever the same."""
         rng = random.Random(f"plan/{seed}")
         processors = rng.choice((1, 2, 2, 3))
+        deploys = rng.random() < 0.15
         skews = (0, 0, 0, 5_000, -5_000, 60_000, 7_200_000, -7_200_000)
         return cls(
             seed=seed,
             partitions=rng.choice((1, 2, 2, 3)),
             processors=processors,
-            workers=rng.choice((1, 2, 2)),
+            workers=rng.choice((1, 1, 2)),
             projectors=rng.choice((1, 2)),
             batch_records=rng.choice((1, 2, 3, 8, 64)),
             always_replay=rng.random() < 0.25,
             live_max=rng.choice((1, 2, 2_000)),
             slice_records=rng.choice((1, 3, 500)),
             mark_every_events=rng.choice((1, 5, 20, 1_000)),
-            ticks=rng.choice((150, 250, 400)),
+            ticks=500 if deploys else rng.choice((150, 250, 400)),
             sessions=rng.randint(1, 4),
-            commands=rng.randint(4, 22),
+            commands=25 if deploys else rng.randint(4, 22),
             fault_rate=rng.choice((CALM, ROUGH, ROUGH, WILD)),
             late_markers=rng.choice((0.0, 0.3, 0.8)),
+            marker_pace=rng.choice((0.1, 0.5, 1.0)),
             kills=rng.choice((0.0, 0.01, 0.03)),
             skews_ms=tuple(rng.choice(skews) for _ in range(processors)),
-            deploys=rng.random() < 0.06,
+            deploys=deploys,
         )

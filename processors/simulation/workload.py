@@ -7,22 +7,24 @@ from __future__ import annotations
 
 import asyncio
 import random
+import sys
 from collections import defaultdict
 from dataclasses import dataclass, field
+from typing import Any
 
 from pydantic import BaseModel
 
 from ..activities.contracts import Read, Write
 from ..activities.definitions import Needs, activity
 from ..app import App, gather
-from ..workflow.definitions import Message, workflow
+from ..workflow.definitions import Message, Workflow, workflow
 from ..workflow.errors import ActivityError
 from ..workflow.turn import Turn
 
 APPROVED_ABOVE = 100
 """Cents that may be refunded without asking anybody."""
 
-STUCK_MS = 25_000
+STUCK_MS = 8_000
 """How long a stuck activity takes: longer than anybody waits for it."""
 
 
@@ -59,25 +61,25 @@ class Memory(BaseModel):
     answers: int = 0
 
 
-@activity(contract=Read(), timeout="5s", schedule_to_close="20s")
+@activity(contract=Read(), timeout="5s", schedule_to_close="30s")
 async def think(prompt: str) -> int:
     """A model call: each makes another answer."""
     return World.downstream.answer(prompt)
 
 
-@activity(contract=Read(), timeout="5s", schedule_to_close="20s")
+@activity(contract=Read(), timeout="5s", schedule_to_close="6s")
 async def stuck(prompt: str) -> int:
     """Its worker reports when nobody waits any more."""
     return World.downstream.answer(prompt)
 
 
-@activity(contract=Read(), timeout="5s", schedule_to_close="20s")
+@activity(contract=Read(), timeout="5s", schedule_to_close="6s")
 async def fragile(prompt: str) -> int:
     """Raises, always."""
     raise RuntimeError(f"{prompt} broke")
 
 
-@activity(contract=Write(idempotent=True), queue="payments", timeout="5s", schedule_to_close="20s")
+@activity(contract=Write(idempotent=True), queue="payments", timeout="5s", schedule_to_close="6s")
 async def pay(cents: int, *, key: str) -> str:
     """A write that nobody guards."""
     return World.downstream.pay(key, f"pay {cents}")
@@ -87,8 +89,8 @@ async def pay(cents: int, *, key: str) -> str:
     contract=Write(idempotent=True),
     queue="payments",
     timeout="5s",
-    schedule_to_close="20s",
-    approval=Needs("supervisor", when=lambda cents: cents > APPROVED_ABOVE, expires="15s"),
+    schedule_to_close="30s",
+    approval=Needs("supervisor", when=lambda cents: cents > APPROVED_ABOVE, expires="4s"),
 )
 async def refund(cents: int, *, key: str) -> str:
     """A write that a person guards."""
@@ -148,6 +150,14 @@ async def _other(turn: Turn, step: str, argument: str) -> None:
             await turn.run(refund.call(5_000))
         case "raise":
             raise ValueError(argument)
+        case "exit":
+            sys.exit(argument)
+        case "cling":  # catches what drops it, and still asks
+            try:
+                await turn.sleep(1)
+            except BaseException:
+                await turn.say("clings")
+                raise
         case "io":
             await asyncio.sleep(1)
         case "complete":
@@ -168,8 +178,19 @@ APP = gather([player, *ACTIVITIES], name="simulation")
 CHANGED = gather([changed_player, *ACTIVITIES], name="changed")
 EMPTY = gather(ACTIVITIES, name="without workflows")
 
-APPS: tuple[App, ...] = (APP, CHANGED, EMPTY)
-"""What a deploy may bring, the right one first."""
+
+class Broken(App):
+    """An engine that fails wherever it needs a workflow that runs."""
+
+    def version(self, workflow: str, version: int) -> Workflow[Any] | None:
+        """Raises, always."""
+        raise RuntimeError(f"{workflow} {version} cannot be looked up")
+
+
+BROKEN = Broken("broken", APP.workflows, APP.activities)
+
+APPS: tuple[App, ...] = (APP, APP, CHANGED, EMPTY, EMPTY, BROKEN)
+"""What a deploy may bring."""
 
 QUEUES = tuple(APP.queues)
 
@@ -180,10 +201,21 @@ _USUAL = (
     "refund:50",
     "refund:500",
     "bargain:x",
-    "sleep:2",
+    "sleep:1",
     "say:hi",
 )
-_RARE = ("sleep:0.3", "stuck:z", "fragile:f", "break:g", "sneak", "raise:r", "io", "sleep:12")
+_RARE = (
+    "sleep:0.3",
+    "stuck:z",
+    "fragile:f",
+    "break:g",
+    "sneak",
+    "raise:r",
+    "io",
+    "exit:x",
+    "cling",
+    "sleep:5",
+)
 
 
 def script(rng: random.Random) -> str:

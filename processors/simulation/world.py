@@ -22,11 +22,15 @@ from .workload import QUEUES, Downstream
 BEAT_MS = 400
 """Virtual time between two heartbeats of a client that lives."""
 
-TRANSACTION_TIMEOUT_MS = 5_000
-ROUNDS_MAX = 600
-"""Rounds after healing before a world that does not come to rest is called stranded."""
+TRANSACTION_TIMEOUT_MS = 3_000
+ROUNDS_MAX = 200
+"""Rounds without waiting before a world that does not come to rest is called stranded."""
+
+WAITS_MAX = 200
+"""Timers, expiries and answers after healing before the same is said."""
 
 STEPS_PER_ROUND_MAX = 40
+QUIET_ROUNDS = 2
 FAR_MS = 1 << 50
 
 Trace = Callable[[str], None]
@@ -65,6 +69,7 @@ class World:
             self.downstream,
             self.counts,
         )
+        self.faults.late_commit = self._late_commit
         self.starts: list[Start] = []
         self.clients = Clients(self.scene)
         self.processors = [ProcessorActor(self.scene, n) for n in range(plan.processors)]
@@ -78,6 +83,7 @@ class World:
             *self.workers,
             *(more(self.scene) if more else []),
         ]
+        self.observer = Observer(self.log, self.topics, plan.partitions)
         self._trace = trace
         self._beat_ms = self.clock.ms
         self.steps = 0
@@ -109,24 +115,35 @@ class World:
             actor.heal()
 
     def settle(self) -> bool:
-        """Runs until nothing moves and nothing is due; false where that does not come."""
+        """Runs, answers and waits until nothing is due any more; false where that does not come."""
+        for _ in range(WAITS_MAX):
+            self.clients.calm_step()
+            if not self.rest():
+                return False
+            if self.clients.busy:
+                continue
+            due_ms = self._next_due_ms()
+            if due_ms is not None:
+                self.advance(max(1, due_ms - self.clock.ms))
+            elif self._all_read():
+                return True
+            else:
+                self.advance(BEAT_MS)  # partitions may still be on their way to an owner
+        return False
+
+    def rest(self) -> bool:
+        """Runs everybody until nothing moves, without waiting for anything that is due later."""
         quiet = 0
         for _ in range(ROUNDS_MAX):
             before = self._appended()
-            self.clients.calm_step()
             for actor in self.actors:
                 self._exhaust(actor)
             self.log.settle()
+            self.observer.look()
             self.advance(60)
             quiet = quiet + 1 if self._appended() == before and self._all_idle() else 0
-            if quiet < 3:
-                continue
-            due_ms = self._next_due_ms()
-            if due_ms is None and self._all_read():
+            if quiet >= QUIET_ROUNDS:
                 return True
-            if due_ms is not None:
-                self.advance(max(1, due_ms - self.clock.ms))
-                quiet = 0
         return False
 
     def advance(self, ms: int) -> None:
@@ -147,9 +164,8 @@ class World:
                 return
 
     def _all_idle(self) -> bool:
-        return all(actor.idle for actor in self.actors if not actor.sleeps) and not any(
-            actor.sleeps for actor in self.actors
-        )
+        there = [actor for actor in self.actors if actor.resume_ms < FAR_MS]
+        return all(actor.idle and not actor.sleeps for actor in there)
 
     def _all_read(self) -> bool:
         """Whether every command has its disposition, and every task its result: nobody is stranded on the way."""
@@ -213,23 +229,32 @@ class World:
             self._say(f"{victim.name} will die at {victim.doom}")
 
     def _move_the_log(self) -> None:
-        """A marker becomes visible, in any order, or a late commit arrives."""
+        """A marker becomes visible, in any order, or a late commit arrives; somebody outside reads along."""
         rng = self.rng
-        late = self.log.late_commits()
-        if late and rng.random() < 0.3:
-            self.counts["fault: late commit arrives"] += 1
-            self.log.arrive(rng.choice(late))
+        self.observer.look()
+        if rng.random() < 0.3 and self._late_commit(""):
             return
         markers = self.log.pending_markers()
-        if markers:
+        if markers and rng.random() < self.plan.marker_pace:
             self.log.write_marker(rng.choice(markers))
+
+    def _late_commit(self, of: str) -> bool:
+        """One of this producer's, or of anybody's, arrives."""
+        late = [each for each in self.log.late_commits() if of in ("", each.transactional_id)]
+        if late:
+            self.counts["fault: late commit arrives"] += 1
+            self.log.arrive(self.rng.choice(late))
+        return bool(late)
 
     def _strike(self) -> None:
         """Something happens to a process."""
         rng, plan = self.rng, self.plan
         actor = rng.choice(self.actors)
         roll = rng.random()
-        if plan.kills and roll < 0.3:
+        if plan.deploys and roll < 0.4:
+            self.counts["fault: deployed"] += 1
+            rng.choice(self.processors).kill(after_ms=10)
+        elif plan.kills and roll < 0.3:
             actor.kill(after_ms=rng.choice((10, 500, 4_000)))
         elif roll < 0.55:
             actor.freeze(rng.choice((100, 1_000, 3_000, 8_000)))
@@ -244,6 +269,34 @@ class World:
     def _say(self, what: str) -> None:
         if self._trace is not None:
             self._trace(f"{self.clock.ms % 10_000_000} {what}")
+
+
+class Observer:
+    """Reads what is committed while things go on: what it has seen must be there in the end, and in that order."""
+
+    def __init__(self, log: MemoryLog, topics: Topics, partitions: int) -> None:
+        self._log = log
+        self._reader = log.reader(Isolation.COMMITTED)
+        self._topics = (topics.events, topics.outcomes)
+        self._reader.assign({Place(t, n): 0 for t in self._topics for n in range(partitions)})
+        self.seen: dict[Place, list[int]] = {}
+
+    def look(self) -> None:
+        """Reads on."""
+        for item in self._reader.poll(1_000, 0):
+            if isinstance(item, Record):
+                self.seen.setdefault(Place(item.topic, item.partition), []).append(item.offset)
+
+    def differences(self) -> Iterator[str]:
+        """Where it was told something else than what is there now."""
+        self.look()
+        there: dict[Place, list[int]] = {}
+        for topic in self._topics:
+            for record in self._log.dump(topic):
+                there.setdefault(Place(topic, record.partition), []).append(record.offset)
+        for place in sorted(there.keys() | self.seen.keys()):
+            if there.get(place) != self.seen.get(place):
+                yield f"a reader along the way saw other records of {place.topic}/{place.partition} than are there"
 
 
 @contextmanager

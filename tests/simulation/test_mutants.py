@@ -1,0 +1,23 @@
+"""Each planted mistake dies, at the hands of a promise and not of the model; a mutant that lives is a blind spot."""
+
+import pytest
+
+from wakeful.deploy.simulation.__main__ import kill
+from wakeful.deploy.simulation.mutants import MUTANTS, Mutant
+from wakeful.deploy.simulation.run import run_seed
+
+SEEDS_MAX = 2_000
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=[m.name.replace(" ", "-") for m in MUTANTS])
+def test_a_planted_mistake_dies(mutant: Mutant) -> None:
+    death = kill(mutant, SEEDS_MAX)
+    assert death.seed is not None, f"{mutant.name} lives through {SEEDS_MAX} seeds"
+    assert run_seed(death.seed, compare=False).findings == [], (
+        "the seed kills the right engine, too"
+    )
+
+
+def test_there_are_enough_of_them() -> None:
+    assert len(MUTANTS) >= 12
+    assert len({m.name for m in MUTANTS}) == len(MUTANTS)
