@@ -31,7 +31,7 @@ Wait = Annotated[
 ]
 Timeout = Annotated[float, typer.Option(min=0.1, help="Seconds that --wait may take.")]
 Actor = Annotated[
-    str | None, typer.Option(help="Who asks, in the record. [default: WAKEFUL_ACTOR, else you]")
+    str | None, typer.Option(help="Who asks, in the record. (default: WAKEFUL_ACTOR, else you)")
 ]
 
 

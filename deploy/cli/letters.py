@@ -53,7 +53,9 @@ def list_(
 
 @app.command("show")
 def show(
-    letter: Annotated[str, typer.Argument(help="Its id: partition@offset, as 'list' shows it.")],
+    letter: Annotated[
+        str, typer.Argument(metavar="LETTER", help="Its id: partition@offset, as 'list' shows it.")
+    ],
     *,
     raw: Annotated[
         bool, typer.Option("--raw", help="Write its bytes to stdout and nothing else.")

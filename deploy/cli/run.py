@@ -92,10 +92,10 @@ def worker(
     target: AppTarget,
     *,
     queue: Annotated[
-        list[str] | None, typer.Option(help="A queue to serve; repeat for more. [default: all]")
+        list[str] | None, typer.Option(help="A queue to serve; repeat for more. (default: all)")
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="Its name in the record. [default: host and pid]")
+        str | None, typer.Option(help="Its name in the record. (default: host and pid)")
     ] = None,
     concurrency: Concurrency = None,
 ) -> int:

@@ -32,10 +32,10 @@ VIEWS_MS = 3_000
 
 @app.command("open")
 def open_(
-    workflow: Annotated[str, typer.Argument(help="The workflow's name.")],
+    workflow: Annotated[str, typer.Argument(metavar="WORKFLOW", help="The workflow's name.")],
     *,
     session_id: Annotated[
-        str | None, typer.Option("--session", help="An id of your own. [default: a random one]")
+        str | None, typer.Option("--session", help="An id of your own. (default: a random one)")
     ] = None,
     idempotency_key: Annotated[
         str | None, typer.Option(help="Derive the id from this: a repeat opens nothing new.")
@@ -74,7 +74,9 @@ def open_(
 @app.command("send")
 def send(
     session_id: SessionId,
-    text: Annotated[str, typer.Argument(help="What to say; '-' reads it from stdin.")],
+    text: Annotated[
+        str, typer.Argument(metavar="TEXT", help="What to say; '-' reads it from stdin.")
+    ],
     *,
     data: Annotated[bool, typer.Option("--data", help="TEXT is JSON and is sent as such.")] = False,
     message_id: Annotated[

@@ -30,7 +30,7 @@ def tail(
     session_id: Annotated[str | None, typer.Option("--session", help="Of one session.")] = None,
     from_start: Annotated[bool, typer.Option("--from-start", help="Read all there is.")] = False,
     since: Annotated[
-        str | None, typer.Option(help="Begin so long ago: 30s, 10m, 2h, 7d. [default: now]")
+        str | None, typer.Option(help="Begin so long ago: 30s, 10m, 2h, 7d. (default: now)")
     ] = None,
     follow: Annotated[
         bool, typer.Option("--follow/--no-follow", help="Go on when the end is reached.")

@@ -23,7 +23,7 @@ def demo(
         typer.Option(
             "--input",
             metavar="FILE",
-            help='JSON Lines: {"text": …, "customer": …}. [default: 60 of its own]',
+            help='JSON Lines: {"text": …, "customer": …}. (default: 60 of its own)',
         ),
     ] = None,
     ask: Annotated[

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -128,7 +129,7 @@ def test_without_a_stack_each_command_says_how_to_start_one(
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("session", "send", "s1"), "missing argument 'text'"),
+        (("session", "send", "s1"), "missing argument 'TEXT'"),
         (("session", "send", "s1", "hi", "--frob"), "no such option: --frob"),
         (("session", "send", "s1", "{", "--data"), "TEXT is not JSON"),
         (("session", "send", "s1", "hi", "--wait", "--detach"), "contradict each other"),
@@ -302,3 +303,14 @@ def test_a_home_that_cannot_be_one_is_named(
         assert code == Exit.USAGE
         assert f"cannot use {tmp_path / 'file'}" in err
         assert "WAKEFUL_HOME" in err
+
+
+@pytest.mark.parametrize("path", ALL, ids=" ".join)
+def test_no_help_text_is_taken_for_markup(path: tuple[str, ...]) -> None:
+    command = typer.main.get_command(app)
+    for name in path:
+        command = command.commands[name]
+    texts = [command.help or "", *(getattr(one, "help", None) or "" for one in command.params)]
+    assert not any(re.search(r"\[[a-z]", text) for text in texts), (
+        "rich would eat [words]: write (words)"
+    )
