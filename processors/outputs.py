@@ -36,13 +36,17 @@ MARK_EVERY_EVENTS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One record to be produced; `partition` is null where the key decides."""
+    """One record to be produced; `partition` is null where the key decides.
+
+    `counted`: it stays as long as its topic does. A snapshot does not, since its topic is compacted.
+    """
 
     topic: str
     key: bytes | None
     value: bytes | None
     headers: Headers
     partition: int | None
+    counted: bool = True
 
 
 @dataclass(slots=True)
@@ -166,7 +170,8 @@ class Folder:
     def _snapshot(self, partition: Partition, key: bytes, session: Session) -> Output:
         encoded = SNAPSHOTS.encode(snapshot_of(session))
         headers = record_headers(encoded, f"{key.decode()}/{session.head.seq}")
-        return Output(self._topics.snapshots, key, encoded.value, headers, partition.number)
+        number = partition.number
+        return Output(self._topics.snapshots, key, encoded.value, headers, number, counted=False)
 
     def _mark(self, folded: Folded) -> None:
         """From time to time, where a recovery without a store may start to read events."""
@@ -178,16 +183,21 @@ class Folder:
             encoded = SNAPSHOTS.encode(r.PartitionMark(partition.number, low_offset))
             key = mark_key(partition.number)
             headers = record_headers(encoded, f"{key.decode()}/{low_offset}")
-            folded.outputs.append(
-                Output(self._topics.snapshots, key, encoded.value, headers, partition.number)
+            number = partition.number
+            mark = Output(
+                self._topics.snapshots, key, encoded.value, headers, number, counted=False
             )
+            folded.outputs.append(mark)
         self._since_mark[partition.number] = since
 
 
 def with_batch(outputs: Sequence[Output], batch_id: str) -> list[Output]:
-    """The outputs, each with the batch's id and count in its headers."""
-    marks = batch_headers(batch_id, len(outputs))
-    return [Output(o.topic, o.key, o.value, (*o.headers, *marks), o.partition) for o in outputs]
+    """The outputs; those that stay carry the batch's id and their count, so that a torn batch can be told."""
+    marks = batch_headers(batch_id, sum(o.counted for o in outputs))
+    return [
+        Output(o.topic, o.key, o.value, (*o.headers, *marks), o.partition) if o.counted else o
+        for o in outputs
+    ]
 
 
 def _traceparent(record: Record) -> bytes | None:
