@@ -140,7 +140,7 @@ def _log_time(evidence: Evidence, events: Sequence[Event]) -> Iterator[str]:
 def _decisions_name_what_they_decide(
     events: Sequence[Event], commands: dict[tuple[int, int], m.Command]
 ) -> Iterator[str]:
-    """A grant or rejection is caused by a decision about that very proposal, digest and verdict."""
+    """A grant or rejection is caused by a decision about that very proposal, digest and verdict, and by its actor."""
     for event in events:
         body, cause = event.body, event.envelope.cause
         if not isinstance(body, r.ApprovalGranted | r.ApprovalRejected):
@@ -154,6 +154,8 @@ def _decisions_name_what_they_decide(
             asked.decision,
         ) != (body.proposal_id, body.digest, verdict):
             yield f"{type(body).__name__} of {body.proposal_id} is not what its command asked for: {asked}"
+        if command is not None and command.header.actor != event.envelope.actor:
+            yield f"{body.proposal_id} was decided by {command.header.actor}, not by {event.envelope.actor}"
 
 
 def _messages_once(events: Sequence[Event]) -> Iterator[str]:

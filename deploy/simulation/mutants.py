@@ -8,33 +8,28 @@ with the mistake in force, as they would in a product that has it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
 from ...commands import check as checking
 from ...commands import decide as deciding
-from ...commands import models as m
-from ...commands.check import Refusal
 from ...events import evolve as evolving
-from ...events import records as r
-from ...events.log.memory import MemoryLog
 from ...events.log.memory_producer import MemoryTransactionalProducer
-from ...events.log.protocol import Group, Isolation, LogFault, NotYet, Place
 from ...processors import loop as looping
+from ...processors import session as sessions
 from ...processors.activities.offsets import Watermark
 from ...processors.activities.settled import Settled
 from ...processors.loop import Loop
 from ...processors.outputs import Folder
 from ...processors.partition import Partition
-from ...processors.session import CommandHandler, Received, Session
-from ...processors.simulation.actors import GROUP
+from ...processors.session import CommandHandler, Session
 from ...processors.workflow import advance as advancing
-from ...processors.workflow import replay
 from ...processors.workflow.driver import Stretch
 from ...projections.memory import MemoryViews
+from . import mistakes as wrong
 
 Mistake = Callable[[], AbstractContextManager[None]]
 
@@ -59,301 +54,67 @@ def _patch(*patches: tuple[Any, str, Any]) -> Mistake:
     return force
 
 
-# The loop
-
-
-def _goes_on(self: Loop, group: Group, shares: Any) -> Iterator[str]:
-    """A refused transaction is tried again with today's membership and the same records."""
-    try:
-        yield from _TRANSACT(self, group, shares)
-    except LogFault:
-        self._producer.abandon()
-        self._producer = self._log.transactional(self._settings.name)
-        yield from self._start_producer()
-        group.poll(0, 0)
-        yield from _TRANSACT(self, group, shares)
-
-
-def _no_seek(self: Loop, group: Group, changes: Any) -> None:
-    """A rebalance throws the records of its poll away, and nobody goes back for those of partitions that stay."""
-    with mock.patch.object(group, "seek"):
-        _REBALANCE(self, group, changes)
-
-
-def _no_rewind(self: Loop, group: Group, fault: LogFault) -> Iterator[str]:
-    """A new producer, and on from where the consumer stands."""
-    del group, fault
-    self._producer.abandon()
-    yield "p.abandoned"
-    self._producer = self._log.transactional(self._settings.name)
-    yield from self._start_producer()
-
-
-def _no_refold(self: Loop, group: Group, fault: LogFault) -> Iterator[str]:
-    """Back to the committed offsets, with the states of before: "it was not committed", it hopes."""
-    yield from _no_rewind(self, group, fault)
-    for partition in self._partitions.values():
-        if partition.restoring is not None:
-            continue
-        place = partition.places.commands
-        while True:
-            try:
-                found = group.committed([place])[place]
-            except NotYet:
-                yield "p.pending_offsets"
-            else:
-                break
-        if found is not None:
-            partition.next_offset = found
-        group.seek(place, partition.next_offset)
-
-
-def _last_offset(self: Loop, group: Group, shares: Any) -> Iterator[str]:
-    """Commits the offset of the last record, as if it were the next one's."""
-    producer = self._producer
-    with mock.patch.object(
-        producer,
-        "send_offsets",
-        lambda offsets, member: type(producer).send_offsets(
-            producer, {place: offset - 1 for place, offset in offsets.items()}, member
-        ),
-    ):
-        yield from _TRANSACT(self, group, shares)
-
-
-def _no_offsets(self: Loop, group: Group, shares: Any) -> Iterator[str]:
-    """Offsets are committed beside the transaction, after it."""
-    producer = self._producer
-    with mock.patch.object(producer, "send_offsets", return_value=None):
-        yield from _TRANSACT(self, group, shares)
-    group.commit({partition.places.commands: partition.next_offset for partition in shares})
-
-
-def _commits_again(self: MemoryTransactionalProducer) -> dict[Place, int]:
-    """Commit failed? Once more, on the same producer."""
-    try:
-        return _COMMIT(self)
-    except LogFault:
-        self._broken, self._open = None, True
-        return _COMMIT(self)
-
-
-def _stored_first(self: Loop, group: Group, shares: Any) -> Iterator[str]:
-    """The store is written when the records are produced, before the commit."""
-    folder = self._folder
-    fold = folder.fold
-
-    def folded(partition: Partition, records: Any) -> Any:
-        share = fold(partition, records)
-        position = partition.store.position or 0
-        partition.store.write(
-            share.changes(), position=position, open_from=position, cause_high=share.cause_high
-        )
-        return share
-
-    with mock.patch.object(folder, "fold", folded):
-        yield from _TRANSACT(self, group, shares)
-
-
-# Recovery
-
-
-def _committed_end(self: Partition, group: Group) -> Iterator[str]:
-    """Restores to what is visible, not to what may become so."""
-    log = self._log
-
-    class Blind(MemoryLog):
-        def __init__(self) -> None:
-            self.__dict__.update(log.__dict__)
-
-        def ends(self, places: Sequence[Place], isolation: Isolation) -> Any:
-            del isolation
-            return log.ends(places, Isolation.COMMITTED)
-
-    self._log = Blind()
-    try:
-        yield from _RESTORE(self, group)
-    finally:
-        self._log = log
-
-
-def _impatient(self: Partition, group: Group) -> Generator[str, None, int | None]:
-    """Pending offsets? Takes the last ones that are known."""
-    place = self.places.commands
-    try:
-        return group.committed([place])[place]
-    except NotYet:
-        yield "p.pending_offsets"
-        known: MemoryLog = self._log  # type: ignore[assignment]
-        return known.group_offsets(GROUP).get(place)
-
-
-def _mark_ahead(self: Partition) -> int:
-    """The mark says that everything up to now has a snapshot, open turns and all."""
-    return self.store.position or 0
-
-
-# The core
-
-
-def _by_name(state: Any, decision: m.DecideApproval) -> Refusal | None:
-    """Any open approval will do."""
-    if state.approvals:
-        return None
-    return _DECISION(state, decision)
-
-
-def _external_by_name(state: Any, command: m.Command) -> list[r.EventBody]:
-    body = command.body
-    if isinstance(body, m.DecideApproval) and state.approvals:
-        body = replace(
-            body, proposal_id=state.approvals[0].proposal_id, digest=state.approvals[0].digest
-        )
-        command = replace(command, body=body)
-    return _EXTERNAL(state, command)
-
-
-def _no_digest(state: Any, decision: m.DecideApproval) -> Refusal | None:
-    found = next((a for a in state.approvals if a.proposal_id == decision.proposal_id), None)
-    if found is not None:
-        decision = replace(decision, digest=found.digest)
-    return _DECISION(state, decision)
-
-
-def _late_applied(state: Any, body: Any) -> Any:
-    decided = _INTERNAL(state, body)
-    if isinstance(decided, list) and decided and isinstance(decided[0], r.LateResultRecorded):
-        if isinstance(body, m.CompleteActivity):
-            return [r.ActivityCompleted(body.activity_id, body.attempt, body.result, body.worker)]
-        return [r.ActivityFailed(body.activity_id, body.attempt, body.failure, body.worker)]
-    return decided
-
-
-def _lenient_settled(state: Any, activity_id: str, attempt: int, digest: bytes) -> Any:
-    if all(a.activity_id != activity_id for a in state.activities):
-        return state
-    return _SETTLED(state, activity_id, attempt, digest)
-
-
-def _owners_clock(self: CommandHandler, session: Session, received: Received) -> Any:
-    """A wake-up is believed: what its sender held for due fires now."""
-    body = received.command.body
-    if isinstance(body, m.FireTimer):
-        received = replace(received, timestamp_ms=max(received.timestamp_ms, body.due_ms))
-    return _HANDLE(self, session, received)
-
-
-def _commits_decide_late(self: CommandHandler, session: Session, run: Any, now_ms: int) -> None:
-    """What is due fires when its wake-up is read, not before whatever was appended after it."""
-    if isinstance(run.received.command.body, m.FireTimer):
-        _FIRE_DUE(self, session, run, now_ms)
-
-
-def _by_key(
-    workflow: Any, context: Any, data: Any, message: Any, journal: Sequence[r.Event]
-) -> Any:
-    """Replay looks results up by their step, with the time of the newest fact."""
-    now_ms = journal[-1].envelope.at_ms
-    feed = Stretch.feed
-
-    def fed(self: Stretch, event: r.Event) -> list[r.EventBody]:
-        late = replace(event.envelope, at_ms=now_ms)
-        return feed(self, replace(event, envelope=late))
-
-    with mock.patch.object(Stretch, "feed", fed):
-        return _REBUILD(workflow, context, data, message, journal)
-
-
-def _fold_in_place(self: Session) -> Session:
-    """The live session is the scratch copy."""
-    return self
-
-
-def _rewinds_only(self: Loop, group: Group, fault: LogFault) -> Iterator[str]:
-    """Restores what was committed after all, and goes back with the live states it has where nothing was."""
-    yield from _no_rewind(self, group, fault)
-    for partition in self._partitions.values():
-        if partition.restoring is not None:
-            continue
-        place = partition.places.commands
-        while True:
-            try:
-                found = group.committed([place])[place]
-            except NotYet:
-                yield "p.pending_offsets"
-            else:
-                break
-        if found in (None, partition.next_offset):
-            group.seek(place, partition.next_offset)
-        else:
-            group.pause([place])
-            partition.forget()
-            partition.restoring = partition.restore(group)
-
-
-def _swallows(self: Folder, folded: Any, record: Any) -> None:
-    """What cannot be read is skipped."""
-    before = len(folded.outputs)
-    _FOLD_ONE(self, folded, record)
-    folded.outputs[before:] = [
-        o for o in folded.outputs[before:] if o.topic != self._topics.dead_letters
-    ]
-
-
-def _no_gate(self: Stretch, action: Any, digest: bytes) -> tuple[str, str | None]:
-    """Gated actions run without asking."""
-    del self, action, digest
-    return "exempt", None
-
-
-_TRANSACT, _REBALANCE, _COMMIT = Loop._transact, Loop._rebalance, MemoryTransactionalProducer.commit
-_RESTORE, _HANDLE, _FIRE_DUE = Partition.restore, CommandHandler.handle, CommandHandler._fire_due
-_DECISION, _EXTERNAL, _INTERNAL = checking._decision, deciding._external, deciding._internal
-_SETTLED, _REBUILD, _FOLD_ONE = evolving._settled, replay.rebuild, Folder._fold_one
-
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "goes on with fresh metadata after a refusal",
-        _patch((Loop, "_transact", _goes_on)),
+        _patch((Loop, "_transact", wrong.goes_on)),
         seed=71,
     ),
-    Mutant("no rewind after a rebalance", _patch((Loop, "_rebalance", _no_seek)), seed=6),
-    Mutant("no rewind after a fault", _patch((Loop, "_recover", _no_rewind)), seed=2),
-    Mutant("no refold after an unknown commit", _patch((Loop, "_recover", _no_refold)), seed=48),
-    Mutant("commits the offset of the last record", _patch((Loop, "_transact", _last_offset))),
-    Mutant("commits offsets beside the transaction", _patch((Loop, "_transact", _no_offsets))),
+    Mutant("no rewind after a rebalance", _patch((Loop, "_rebalance", wrong.no_seek)), seed=6),
+    Mutant("no rewind after a fault", _patch((Loop, "_recover", wrong.no_rewind)), seed=2),
+    Mutant(
+        "no refold after an unknown commit", _patch((Loop, "_recover", wrong.no_refold)), seed=48
+    ),
+    Mutant("commits the offset of the last record", _patch((Loop, "_transact", wrong.last_offset))),
+    Mutant("commits offsets beside the transaction", _patch((Loop, "_transact", wrong.no_offsets))),
     Mutant(
         "commits again on the same producer",
-        _patch((MemoryTransactionalProducer, "commit", _commits_again)),
+        _patch((MemoryTransactionalProducer, "commit", wrong.commits_again)),
         seed=5,
     ),
     Mutant(
-        "writes the store before the commit", _patch((Loop, "_transact", _stored_first)), seed=2
+        "writes the store before the commit",
+        _patch((Loop, "_transact", wrong.stored_first)),
+        seed=2,
     ),
     Mutant(
         "folds into the live state",
-        _patch((Session, "copy", _fold_in_place), (Loop, "_recover", _rewinds_only)),
+        _patch((Session, "copy", wrong.fold_in_place), (Loop, "_recover", wrong.rewinds_only)),
         seed=8,
     ),
     Mutant(
         "restores to the last stable offset",
-        _patch((Partition, "restore", _committed_end)),
+        _patch((Partition, "restore", wrong.committed_end)),
         seed=160,
     ),
     Mutant(
-        "does not wait for pending offsets", _patch((Partition, "_committed", _impatient)), seed=507
+        "does not wait for pending offsets",
+        _patch((Partition, "_committed", wrong.impatient)),
+        seed=96,
     ),
-    Mutant("marks ahead of its snapshots", _patch((Partition, "low_offset", _mark_ahead)), seed=48),
+    Mutant(
+        "marks ahead of its snapshots", _patch((Partition, "low_offset", wrong.mark_ahead)), seed=48
+    ),
+    Mutant(
+        "restores from snapshots alone",
+        _patch((Partition, "_from_snapshots", wrong.snapshots_only)),
+        seed=4,
+    ),
+    Mutant(
+        "takes one actor for another",
+        _patch((CommandHandler, "_record", wrong.actor_of_the_batch)),
+        seed=4,
+    ),
     Mutant("sends a wake-up only once", _patch((looping, "NUDGE_AGAIN_MS", 1 << 60)), seed=96),
-    Mutant("skips what it cannot read", _patch((Folder, "_fold_one", _swallows)), seed=5),
+    Mutant("skips what it cannot read", _patch((Folder, "_fold_one", wrong.swallows)), seed=5),
     Mutant(
         "fires timers by the owner's clock",
-        _patch((CommandHandler, "handle", _owners_clock)),
+        _patch((CommandHandler, "handle", wrong.owners_clock)),
         seed=12,
     ),
     Mutant(
         "fires what is due only when woken",
-        _patch((CommandHandler, "_fire_due", _commits_decide_late)),
+        _patch((CommandHandler, "_fire_due", wrong.commits_decide_late)),
         seed=14,
     ),
     Mutant(
@@ -361,21 +122,33 @@ MUTANTS: tuple[Mutant, ...] = (
         _patch((deciding, "is_repeat", lambda *_: False)),
         seed=2,
     ),
-    Mutant("lets an id be used twice", _patch((checking, "_reused", lambda *_: None)), seed=14),
-    Mutant("checks no digest", _patch((checking, "_decision", _no_digest)), seed=20),
+    Mutant(
+        "keeps repeats while it is held",
+        _patch((deciding, "keep", wrong.keeps_all), (sessions, "keep", wrong.keeps_all)),
+        seed=25,
+    ),
+    Mutant("lets an id be used twice", _patch((checking, "_reused", lambda *_: None)), seed=10),
+    Mutant("checks no digest", _patch((checking, "_decision", wrong.no_digest)), seed=20),
     Mutant(
         "takes a stale decision for the open proposal",
-        _patch((checking, "_decision", _by_name), (deciding, "_external", _external_by_name)),
+        _patch(
+            (checking, "_decision", wrong.by_name), (deciding, "_external", wrong.external_by_name)
+        ),
         seed=20,
     ),
-    Mutant("opens every gate", _patch((Stretch, "_use_grant", _no_gate)), seed=2),
+    Mutant("opens every gate", _patch((Stretch, "_use_grant", wrong.no_gate)), seed=2),
     Mutant(
         "applies late results",
-        _patch((deciding, "_internal", _late_applied), (evolving, "_settled", _lenient_settled)),
-        seed=3,
+        _patch(
+            (deciding, "_internal", wrong.late_applied),
+            (evolving, "_settled", wrong.lenient_settled),
+        ),
+        seed=5,
     ),
     Mutant(
-        "replays by key, not in the log's order", _patch((advancing, "rebuild", _by_key)), seed=9
+        "replays by key, not in the log's order",
+        _patch((advancing, "rebuild", wrong.by_key)),
+        seed=9,
     ),
     Mutant(
         "worker commits past unfinished tasks",

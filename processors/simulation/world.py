@@ -260,11 +260,26 @@ class World:
             actor.freeze(rng.choice((100, 1_000, 3_000, 8_000)))
         elif roll < 0.7:
             rng.choice(self.processors).stop()
-        elif roll < 0.85:
+        elif roll < 0.8:
             rng.choice(self.processors).copy_disk()
+        elif roll < 0.9:
+            self.counts["fault: compacted"] += 1
+            self._compact(rng.randrange(plan.partitions))
         else:
             rng.choice(self.processors).lose_disk()
         self._say("strike")
+
+    def _compact(self, number: int) -> None:
+        """Of each key's snapshots only the newest that is decided stays, as the topic's clean-up leaves it."""
+        found = self.log._broker.partition(Place(self.topics.snapshots, number))  # noqa: SLF001 no client can do it
+        newest: set[bytes | None] = set()
+        for offset in range(found.limit(Isolation.COMMITTED) - 1, -1, -1):
+            record, transaction = found.entries[offset]
+            if record is None or transaction is None or not transaction.committed:
+                continue
+            if record.key in newest:
+                found.entries[offset] = (None, transaction)
+            newest.add(record.key)
 
     def _say(self, what: str) -> None:
         if self._trace is not None:
