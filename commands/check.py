@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..events.errors import InvalidPayload
 from ..events.limits import KEPT_BYTES_MAX, KEPT_COMMANDS_MAX, PAYLOAD_MAX
-from ..events.state import DEDUPE_MS, Head, SessionState, State
+from ..events.payloads import load_json
+from ..events.records import Payload
+from ..events.state import CLOCK_SKEW_MS, DEDUPE_MS, Head, QueuedMessage, SessionState, State
 from . import models as m
 from .next_valid import why_ended
-
-CLOCK_SKEW_MS = 10 * 60_000
-"""How far ahead of the log a caller's clock may be: a command from the future would outlive its dedupe window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +68,11 @@ def check_kept(session: SessionState, command: m.Command, command_hash: bytes) -
     )
 
 
-def check_room(state: State) -> Refusal | None:
+def check_room(state: State, *, spare_commands: int = 0, spare_bytes: int = 0) -> Refusal | None:
     """Whether one more message or kept command has room; a flood must not grow a state without bound."""
     kept = len(state.queue) + len(state.parked)
-    size = sum(len(q.message.inline or b"") for q in state.queue) + sum(
-        len(p.command) for p in state.parked
-    )
-    if kept < KEPT_COMMANDS_MAX and size < KEPT_BYTES_MAX:
+    size = sum(map(_size, state.queue)) + sum(len(p.command) for p in state.parked)
+    if kept < KEPT_COMMANDS_MAX + spare_commands and size < KEPT_BYTES_MAX + spare_bytes:
         return None
     why = "release it first" if state.hold is not None else "wait until it has taken some"
     return Refusal(
@@ -149,10 +147,7 @@ def _expected_seq(head: Head, command: m.Command) -> Refusal | None:
 def _freshness(state: State, command: m.Command) -> Refusal | None:
     match command.body:
         case m.SendMessage(message=payload):
-            if payload.inline is not None and len(payload.inline) > PAYLOAD_MAX:
-                told = f"a message of {len(payload.inline)} bytes is over the limit of {PAYLOAD_MAX}: send a reference"
-                return Refusal("freshness", "payload_too_large", told)
-            return check_room(state)
+            return _message(payload) or check_room(state)
         case m.DecideApproval() as decision:
             return _decision(state, decision)
         case m.ReleaseSession():
@@ -163,6 +158,23 @@ def _freshness(state: State, command: m.Command) -> Refusal | None:
         case _:
             pass
     return None
+
+
+def _message(payload: Payload) -> Refusal | None:
+    """Whether a workflow could read it: one that cannot would hold the session, release after release."""
+    if payload.inline is not None and len(payload.inline) > PAYLOAD_MAX:
+        told = f"a message of {len(payload.inline)} bytes is over the limit of {PAYLOAD_MAX}: send a reference"
+        return Refusal("freshness", "payload_too_large", told)
+    try:
+        load_json(payload)
+    except InvalidPayload as error:
+        return Refusal("freshness", "invalid_payload", f"{error}: send inline json, as UTF-8")
+    return None
+
+
+def _size(queued: QueuedMessage) -> int:
+    texts = queued.message_id + queued.actor + (queued.message.ref or "")
+    return len(queued.message.inline or b"") + len(queued.message.digest) + len(texts.encode())
 
 
 def _decision(state: State, decision: m.DecideApproval) -> Refusal | None:

@@ -9,9 +9,13 @@ from __future__ import annotations
 
 from ..events import records as r
 from ..events.evolve import failure_digest
+from ..events.limits import RESULTS_BYTES_SPARE, RESULTS_SPARE
 from ..events.state import Head, OpenActivity, SessionState, State
 from . import models as m
 from .check import Refusal, check, check_age, check_kept, check_room, is_repeat
+
+ACTIVITY_ID_MAX = 32
+"""Characters of `turn.step`: two counters of this session, never longer."""
 
 
 def due(state: State, now_ms: int) -> r.EventBody | None:
@@ -71,14 +75,19 @@ def keep(
     """
     if isinstance(command.body, m.FireTimer):
         return []
-    if not isinstance(command.body, m.INTERNAL):
-        if is_repeat(head, command, command_hash):
-            return []
+    refusal = None
+    if isinstance(command.body, m.INTERNAL):
+        if state is not None:
+            spare = {"spare_commands": RESULTS_SPARE, "spare_bytes": RESULTS_BYTES_SPARE}
+            refusal = check_room(state, **spare)
+    elif is_repeat(head, command, command_hash):
+        return []
+    else:
         refusal = check_age(head, command.header.issued_at_ms, now_ms) or (
             check_room(state) if state is not None else None
         )
-        if refusal is not None:
-            return [refused(command, refusal)]
+    if refusal is not None:
+        return [refused(command, refusal)]
     return [r.CommandParked(type(command.body).__name__, *encoded)]
 
 
@@ -179,6 +188,8 @@ def _late(body: m.CompleteActivity | m.FailActivity) -> r.LateResultRecorded:
 
 def _ever_requested(state: State, activity_id: str) -> bool:
     """Whether the id (`turn.step`) lies in what this session has run so far."""
+    if len(activity_id) > ACTIVITY_ID_MAX:
+        return False
     turn, _, step = activity_id.partition(".")
     if not (turn.isascii() and turn.isdigit() and step.isascii() and step.isdigit()):
         return False

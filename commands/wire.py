@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, is_dataclass
 from hashlib import sha256
-from typing import cast, get_args
+from typing import Any, cast, get_args
 
 from ..events.avro import Codec, Encoded
 from ..events.errors import Undecodable
 from ..events.headers import Headers, fingerprint_in
-from ..events.limits import COMMAND_MAX
+from ..events.limits import COMMAND_MAX, NAME_BYTES_MAX, TEXT_BYTES_MAX
 from .models import Command, CommandBody
 
 COMMANDS = Codec(get_args(CommandBody), wrapper=Command, canonical=True, value_max=COMMAND_MAX)
@@ -17,6 +18,12 @@ HASH_DOMAIN = b"wakeful/command/1"
 
 TEXTS_BEFORE_ISSUED_AT = 3
 """`tenant`, `session_id`, `command_id`: a command's schema starts with these and `issued_at_ms`, for ever."""
+
+FREE_TEXTS = frozenset({"comment", "reason", "type", "message", "detail"})
+"""Fields that hold sentences or an exception's words; every other text is a name."""
+
+USER_DATA = "inline"
+"""The field that has a limit of its own."""
 
 
 def encode_command(command: Command) -> Encoded:
@@ -30,9 +37,16 @@ def decode_command(value: bytes | None, headers: Headers) -> Command:
 
 
 def read_command(value: bytes | None, headers: Headers) -> tuple[Command, Encoded]:
-    """The command, and its bytes as stored, for `command_hash` and for parking it."""
+    """The command, and its bytes as stored, for `command_hash` and for parking it.
+
+    `Undecodable` also where a text is longer than what is made of the command could hold: ids and actors are copied
+    into events, outcomes, tasks and the state, each with a limit of its own.
+    """
     stored = COMMANDS.open(value, fingerprint_in(headers))
-    return cast("Command", COMMANDS.decode_body(stored.body, stored.fingerprint)), stored
+    command = cast("Command", COMMANDS.decode_body(stored.body, stored.fingerprint))
+    if len(stored.body) > NAME_BYTES_MAX:  # no text is longer than what holds it
+        _check_texts(command, "")
+    return command, stored
 
 
 def command_hash(encoded: Encoded) -> bytes:
@@ -46,6 +60,19 @@ def command_hash(encoded: Encoded) -> bytes:
     hasher.update(encoded.body[:start])
     hasher.update(encoded.body[end:])
     return hasher.digest()
+
+
+def _check_texts(part: Any, path: str) -> None:
+    for field in fields(part):
+        value = getattr(part, field.name)
+        if is_dataclass(value):
+            _check_texts(value, f"{path}{field.name}.")
+        elif isinstance(value, str | bytes) and field.name != USER_DATA:
+            size = len(value.encode() if isinstance(value, str) else value)
+            limit = TEXT_BYTES_MAX if field.name in FREE_TEXTS else NAME_BYTES_MAX
+            if size > limit:
+                told = f"{path}{field.name} has {size} bytes, the limit is {limit}"
+                raise Undecodable("text_too_long", told)
 
 
 def _issued_at(body: bytes) -> tuple[int, int]:

@@ -62,6 +62,11 @@ def _remember(
         return dedupe, floor_ms
     if seen.issued_at_ms < floor_ms:
         return dedupe, floor_ms  # refused as too old; the floor itself remembers it
+    if seen.issued_at_ms > now_ms + s.CLOCK_SKEW_MS:
+        return (
+            dedupe,
+            floor_ms,
+        )  # refused as from the future: it would never age, and crowd the others out
     dedupe = (*dedupe, seen)
     oldest_ms = now_ms - s.DEDUPE_MS
     if any(known.issued_at_ms < oldest_ms for known in dedupe):

@@ -46,7 +46,9 @@ def split_key(key: bytes | None) -> tuple[str, str]:
 
 
 def task_key(idempotency_key: str, attempt: int) -> bytes:
-    """The key of one attempt of an activity."""
+    """The key of one attempt of an activity; `InvalidKey` where a stranger's task has one that cannot be."""
+    if not idempotency_key.isascii():
+        raise InvalidKey(f"idempotency key {idempotency_key[:64]!a} is not ASCII")
     return f"{idempotency_key}#{attempt}".encode("ascii")
 
 

@@ -28,6 +28,12 @@ RECORD_BYTES_MAX = SNAPSHOT_MAX + OVERHEAD_MAX
 TEXT_MAX = 16 * KIB
 """Characters of a free text such as an error's message."""
 
+TEXT_BYTES_MAX = 4 * TEXT_MAX
+"""The same in a command, in bytes."""
+
+NAME_BYTES_MAX = KIB
+"""Any other text of a command (ids, actor, channel): copied into each event it leads to, and into dedupe."""
+
 ITEMS_MAX = 10_000
 """Items in all arrays of one record: reading them stays below 50 ms."""
 
@@ -36,3 +42,7 @@ KEPT_COMMANDS_MAX = 1_000
 
 KEPT_BYTES_MAX = 4 * 1024 * KIB
 """The same in bytes: with it, a state stays below what a snapshot may hold."""
+
+RESULTS_SPARE = 64
+RESULTS_BYTES_SPARE = 1024 * KIB
+"""Room beyond these for workers' results while a session is held, so that no flood of messages displaces one."""

@@ -19,6 +19,9 @@ DEDUPE_MAX = 1_000
 DEDUPE_MS = 7 * 24 * 3_600_000
 """How long a command id is remembered: the retention of the commands topic."""
 
+CLOCK_SKEW_MS = 10 * 60_000
+"""How far ahead of the log a caller's clock may be; what is further ahead is refused, and dedupe has no room for it."""
+
 SETTLED_MAX = 64
 """Settled activities remembered, so that a result sent again by its worker is a repeat and not news."""
 

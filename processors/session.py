@@ -10,20 +10,25 @@ from dataclasses import dataclass, field
 
 from ..commands import models as m
 from ..commands.check import Facts, Refusal, check_unknown
-from ..commands.decide import decide, decide_parked, due, keep
+from ..commands.decide import decide, decide_parked, due, keep, refused
 from ..commands.next_valid import next_valid, obligations
 from ..commands.wire import COMMANDS
 from ..events import records as r
 from ..events.codec import EVENTS, Encoded
 from ..events.evolve import Unfoldable, evolve, fold_head
 from ..events.hashing import event_hash
-from ..events.state import Head, Hold, ParkedCommand, SessionState, State, next_due_ms
+from ..events.payloads import storable_text
+from ..events.state import Head, ParkedCommand, SessionState, State, Status, next_due_ms
 from .app import App
 from .workflow.advance import Position, advance, waiting
 from .workflow.driver import Stretch
+from .workflow.replay import ASKED
 
 FACTS_PER_COMMAND_MAX = 5_000
 """Facts that one command may lead to; more is a loop in a workflow (or ours) and holds the session."""
+
+FAULT_MAX = 2_000
+"""Characters of an engine fault that a hold tells."""
 
 ENGINE = "engine"
 """The actor of facts that nobody asked for: expiries, parks, holds."""
@@ -98,8 +103,8 @@ class Session:
     def fold(self, event: r.Event) -> None:
         """The body fold and the journal."""
         if isinstance(event.body, r.SessionCancelled) and self.broken is not None:
-            self.state = State(workflow="", status="Cancelled")
-            self.broken = None
+            self.state = State(workflow="", status=Status.CANCELLED)
+            self.broken, self.journal = None, []
             return
         self.state = evolve(self.state, event)
         if isinstance(event.body, r.TurnStarted):
@@ -137,11 +142,13 @@ class _Run:
     by_clock: bool = False
     """While facts are recorded that the clock owes, or that hold the session: the command only came by, and is not
     disposed of by them."""
+    counted_from: int = 0
+    """Where in `out` the facts of this command begin: those of a kept one count for themselves."""
     out: list[Stamped] = field(default_factory=list)
 
 
 class CommandHandler:
-    """Applies commands to sessions. `encode` and `hash_event` are the codec's, named here so that tests can watch."""
+    """Applies commands to sessions. Total: whatever a command or a workflow does, others go on."""
 
     def __init__(self, app: App, facts: Facts, *, always_replay: bool = False) -> None:
         self._app = app
@@ -157,11 +164,14 @@ class CommandHandler:
         try:
             refusal = self._handle(session, run)
         except Exception as error:  # noqa: BLE001 - one broken session must never stop a partition
-            run.out.clear()
-            run.received, run.by_clock = received, False  # it may have failed at a kept command
+            run = _Run(received, run.now_ms)  # it may have failed at a kept command
             self._restore(session, before)
-            self._hold_broken(session, run, f"{type(error).__name__}: {error}")
-            refusal = None
+            told = storable_text(f"{type(error).__name__}: {error}", FAULT_MAX)
+            return run.out, self._hold_broken(session, run, told)
+        if refusal is not None and run.out:
+            # A stranger's command leaves no event. What the clock owes comes with the next one, or with a wake-up.
+            run.out.clear()
+            self._restore(session, before)
         return run.out, refusal
 
     def _handle(self, session: Session, run: _Run) -> Refusal | None:
@@ -221,6 +231,7 @@ class CommandHandler:
                 kept.offset,
                 kept.at_ms,
             )
+            run.counted_from = len(run.out)
             self._fire_due(session, run, kept.at_ms)
             if session.state is None:
                 continue
@@ -233,11 +244,7 @@ class CommandHandler:
                     SessionState(session.head, session.state), command, kept.command_hash
                 )
             if isinstance(decided, Refusal):
-                decided = [
-                    r.CommandRefused(
-                        type(command.body).__name__, decided.check, decided.reason, decided.detail
-                    )
-                ]
+                decided = [refused(command, decided)]
             for body in decided:
                 self._record(session, run, body, command.header.actor)
         run.received = release
@@ -247,7 +254,7 @@ class CommandHandler:
         work: list[tuple[r.EventBody, str]] = [(body, actor)]
         while work:
             body, actor = work.pop()
-            if len(run.out) >= FACTS_PER_COMMAND_MAX:
+            if len(run.out) - run.counted_from >= FACTS_PER_COMMAND_MAX:
                 raise RuntimeError(
                     f"one command led to {FACTS_PER_COMMAND_MAX} facts: the workflow loops"
                 )
@@ -267,7 +274,7 @@ class CommandHandler:
             seq=seq,
             at_ms=run.now_ms,
             actor=actor,
-            on_behalf_of=self._on_behalf_of(session, actor, header),
+            on_behalf_of=self._on_behalf_of(session, body, header),
             channel=header.channel,
             cause=r.Cause(
                 received.topic,
@@ -340,10 +347,13 @@ class CommandHandler:
         hashed = received.command_hash or b""
         return keep(session.head, state, received.command, hashed, encoded, run.now_ms)
 
-    def _hold_broken(self, session: Session, run: _Run, told: str) -> None:
-        """An engine fault while this command was applied: hold the session, keep the command."""
+    def _hold_broken(self, session: Session, run: _Run, told: str) -> Refusal | None:
+        """An engine fault while this command was applied: hold the session, keep the command.
+
+        Where there is no session to hold, the command goes to the dead letters.
+        """
         if session.state is None:
-            raise RuntimeError(f"session {session.session_id!r} failed before it was open: {told}")
+            return Refusal("scope", "engine_fault", told)
         kept = self._kept(session, run)
         if session.state.hold is None:
             run.by_clock = True
@@ -351,26 +361,19 @@ class CommandHandler:
             run.by_clock = False
         for body in kept:
             self._record(session, run, body, run.received.command.header.actor)
+        return None
 
     @staticmethod
     def _restore(session: Session, before: Session) -> None:
         session.drop()
         session.head, session.state, session.journal = before.head, before.state, before.journal
+        session.broken, session.announced = before.broken, before.announced
 
     @staticmethod
-    def _on_behalf_of(session: Session, actor: str, header: m.CommandHeader) -> str | None:
-        """Whoever's message this turn answers, for what the workflow does; else what the command says."""
-        if (
-            session.state is not None
-            and session.state.message is not None
-            and actor != header.actor
-        ):
-            return session.state.message.actor
-        return header.on_behalf_of
+    def _on_behalf_of(session: Session, body: r.EventBody, header: m.CommandHeader) -> str | None:
+        """Whoever's message this turn answers, for what the workflow asks for; else what the command says.
 
-
-def held(session: Session) -> Hold | None:
-    """Why the session cannot go on, if so."""
-    if session.broken is not None:
-        return Hold("does_not_fold", session.broken)
-    return session.state.hold if session.state is not None else None
+        Told by the fact and not by its author's name: a stranger may call himself as he likes.
+        """
+        message = session.state.message if session.state is not None else None
+        return message.actor if message and isinstance(body, ASKED) else header.on_behalf_of

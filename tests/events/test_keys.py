@@ -72,6 +72,11 @@ def test_bytes_that_are_no_key_are_refused(key: bytes | None) -> None:
         split_key(key)
 
 
+def test_a_strangers_idempotency_key_that_is_not_ascii_is_refused() -> None:
+    with pytest.raises(InvalidKey, match="not ASCII"):
+        task_key("äcme/s-1/1/2", 1)
+
+
 def test_other_keys_never_look_like_a_session() -> None:
     assert task_key("acme/s-1/1/2", 3) == b"acme/s-1/1/2#3"
     assert mark_key(7) == b"@7"
