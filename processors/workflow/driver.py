@@ -13,16 +13,15 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Coroutine
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from ...events import records as r
-from ...events.payloads import action_digest, json_payload
+from ...events.payloads import action_digest, json_payload, storable_text
 from ..activities.definitions import Action
 from ..stored_json import json_value, read_json
 from .definitions import Message, Workflow
-from .errors import ActivityError, TurnDropped, UnapprovedAction, WorkflowMisuse
+from .errors import ActivityError, UnapprovedAction, WorkflowMisuse
 from .turn import Approval, Step, Turn
 
 STEPS_PER_ACTIVATION_MAX = 1_000
@@ -88,11 +87,14 @@ class Stretch:
         """Lets the coroutine go; what its `finally` blocks ask for is discarded."""
         self.dead = True
         if self._coroutine is not None:
-            with suppress(
-                TurnDropped, SystemExit, Exception
-            ):  # a dying coroutine's words count for nothing
+            try:
                 self._coroutine.close()
-            self._coroutine = None
+            except KeyboardInterrupt:
+                raise
+            except BaseException:  # noqa: BLE001, S110 - a dying coroutine's words count for nothing
+                pass
+            finally:
+                self._coroutine = None
 
     def run(self, action: Action[Any]) -> Step:
         """Asks for the action to be run; see `Turn.run`."""
@@ -311,4 +313,4 @@ class Stretch:
     def _hold(self, reason: str, detail: str) -> r.SessionHeld:
         self._asked = []
         self.drop()
-        return r.SessionHeld(reason, detail)
+        return r.SessionHeld(reason, storable_text(detail))

@@ -2,14 +2,15 @@
 
 A fact that the workflow asked for must equal, in order, what the workflow asks for now: same kind, step, name and
 digest. The first that does not is a `Divergence`. What the last fact leads to and the history does not hold yet
-is `leftover`: the caller records it (first run, or release of a held session) or calls it a divergence.
+is `leftover`: the caller records it (first run, or release of a held session) or calls it a divergence. What a
+release lets through is asked for at the time of the release: a hold of a week must not cost a deadline of an hour.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...events import records as r
@@ -79,6 +80,10 @@ def rebuild(
                 stretch.drop()
                 return _difference(None, asked[0])
             asked.extend(stretch.feed(event))
+        elif isinstance(body, r.SessionReleased):
+            held_ms = event.envelope.at_ms - stretch.now_ms
+            stretch.now_ms = event.envelope.at_ms
+            asked = deque(_postponed(late, held_ms) for late in asked)
     return Rebuilt(stretch, list(asked))
 
 
@@ -103,6 +108,19 @@ def describe(body: r.EventBody) -> str:
             return f"hold: {body.reason}: {body.detail.strip().splitlines()[-1] if body.detail.strip() else ''}"
         case _:
             return type(body).__name__
+
+
+def _postponed(body: r.EventBody, by_ms: int) -> r.EventBody:
+    """The same, asked for later."""
+    match body:
+        case r.ActivityRequested():
+            return replace(body, deadline_ms=body.deadline_ms + by_ms)
+        case r.ApprovalRequested():
+            return replace(body, expires_at_ms=body.expires_at_ms + by_ms)
+        case r.TimerSet():
+            return replace(body, due_ms=body.due_ms + by_ms)
+        case _:
+            return body
 
 
 def _compare(recorded: r.EventBody, asked: r.EventBody | None) -> Divergence | None:

@@ -12,8 +12,10 @@ from tests.processors.desk import Desk, Hand, desk, find_order, kinds, refund
 from wakeful import Message, Needs, Turn, UnapprovedAction, Write, activity, workflow
 from wakeful.commands.models import OpenSession, SendMessage
 from wakeful.events import records as r
+from wakeful.events.limits import TEXT_MAX
 from wakeful.events.payloads import json_payload
 from wakeful.events.state import Status
+from wakeful.processors.session import FACTS_PER_COMMAND_MAX
 
 
 def variant(function: Any, version: int = 1) -> Any:
@@ -31,6 +33,11 @@ async def raises(turn: Turn, desk: Desk, message: Message) -> Desk:
     await turn.run(find_order.call(message.text))
     await turn.say("about to fail")
     raise KeyError("no such customer")
+
+
+async def raises_at_once(turn: Turn, desk: Desk, message: Message) -> Desk:
+    """Fails before its first step."""
+    raise ValueError("no such customer")
 
 
 def test_dropping_the_coroutine_at_any_point_changes_no_fact() -> None:
@@ -156,8 +163,56 @@ def test_results_that_came_while_held_beat_timers_that_passed_meanwhile() -> Non
     assert kinds(hand.decide(proposal=asked)) == ["ApprovalGranted", "NondeterminismFound"]
     hand.redeploy(desk, find_order, refund)
     hand.now_ms += 30 * 24 * 3_600_000
+    assert kinds(hand.release()) == ["SessionReleased", "ActivityRequested"]
+
+
+def test_a_long_hold_costs_no_deadline_of_what_the_release_lets_through() -> None:
+    async def works(turn: Turn, desk: Desk, message: Message) -> Desk:
+        await turn.sleep("1s")
+        await turn.run(find_order.call("x"))
+        await turn.approval(refund.call(500))
+        return desk
+
+    hand = Hand(variant(raises), find_order, refund)
+    hand.open()
+    hand.result("1.1", 50)
+    week_ms = 7 * 24 * 3_600_000
+    hand.now_ms += week_ms
+    hand.redeploy(desk, find_order, refund)
+    assert kinds(hand.release()) == ["SessionReleased", "ActivityRequested"]
+    assert hand.last(r.ActivityRequested).deadline_ms == hand.now_ms + 24 * 3_600_000
+
+    hand = Hand(variant(raises_at_once), find_order, refund)
+    hand.open()
+    for _ in range(2):
+        hand.now_ms += week_ms
+        assert kinds(hand.release())[-1] == "SessionHeld"
+    hand.redeploy(variant(works), find_order, refund)
+    hand.now_ms += week_ms
+    assert kinds(hand.release()) == ["SessionReleased", "TimerSet", "SessionWaiting"]
+    assert hand.last(r.TimerSet).due_ms == hand.now_ms + 1_000
+    hand.now_ms += 1_000
+    hand.session.drop()  # a replay gets the same times
+    assert kinds(hand.wake()) == ["TimerFired", "ActivityRequested"]
+    assert kinds(hand.result("1.2", 5))[1:] == ["ApprovalRequested", "SessionWaiting"]
+    assert hand.last(r.ApprovalRequested).expires_at_ms == hand.now_ms + 3_600_000
+
+
+def test_more_messages_than_one_command_may_lead_to_are_let_go_by_one_release() -> None:
+    async def chatty(turn: Turn, desk: Desk, message: Message) -> Desk:
+        for _ in range(30):
+            await turn.say("still here")
+        return desk
+
+    hand = Hand(variant(raises_at_once))
+    hand.open()
+    for _ in range(200):
+        assert kinds(hand.say("hello?")) == ["CommandParked"]
+    hand.redeploy(variant(chatty))
     out = hand.release()
-    assert kinds(out)[:2] == ["SessionReleased", "ActivityRequested"]
+    assert len(out) > FACTS_PER_COMMAND_MAX
+    assert kinds(out).count("TurnCompleted") == 201
+    assert hand.session.state.hold is None
 
 
 def test_a_gated_action_cannot_be_run_around_its_approval() -> None:
@@ -184,6 +239,33 @@ def test_a_gated_action_cannot_be_run_around_its_approval() -> None:
     out = hand.decide()
     assert kinds(out) == ["ApprovalGranted", "ReplySent", "ActivityRequested"]
     assert kinds(hand.result("1.3", "k")) == ["ActivityCompleted", "SessionFailed"]
+
+
+def test_a_coroutine_that_dies_badly_stops_nobody() -> None:
+    async def clings(turn: Turn, desk: Desk, message: Message) -> Desk:
+        try:
+            await turn.run(find_order.call("x"))
+        except BaseException as error:
+            raise asyncio.CancelledError from error
+        return desk
+
+    hand = Hand(variant(clings), find_order)
+    hand.open()
+    hand.session.drop()
+    assert kinds(hand.result("1.1", 1)) == ["ActivityCompleted", "TurnCompleted"]
+
+
+def test_what_a_workflow_raises_is_told_whatever_its_text_holds() -> None:
+    async def raises_a_customers_words(turn: Turn, desk: Desk, message: Message) -> Desk:
+        raise ValueError("no order \ud83d")
+
+    async def returns_much(turn: Turn, desk: Desk, message: Message) -> Any:
+        return "x" * 2_000_000
+
+    told = Hand(variant(raises_a_customers_words)).open()[-1]
+    assert (told.reason, "no order" in told.detail) == ("workflow_raised", True)
+    told = Hand(variant(returns_much)).open()[-1]
+    assert (told.reason, len(told.detail) <= TEXT_MAX) == ("workflow_misuse", True)
 
 
 def test_what_finally_blocks_ask_for_after_a_drop_is_discarded() -> None:
