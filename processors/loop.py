@@ -293,7 +293,7 @@ class Loop:
             if not partition.ready or partition.next_offset < partition.commands_end:
                 continue  # results and grants that came before the expiry are read first
             sent, partition.nudged = partition.nudged, {}
-            for key, due_ms in partition.store.due(now_ms, NUDGES_MAX):
+            for key, due_ms in partition.due(now_ms, NUDGES_MAX):
                 sent_for, sent_ms = sent.get(key, (-1, 0))
                 if sent_for != due_ms or steady_ms - sent_ms >= NUDGE_AGAIN_MS:
                     sent_ms = steady_ms

@@ -9,11 +9,15 @@ Restore, in this order (the order is what makes it right):
 
 from __future__ import annotations
 
+import sqlite3
 from collections import OrderedDict
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+
+import structlog
 
 from ..events import records as r
 from ..events.codec import SNAPSHOTS, decode_state
@@ -44,6 +48,8 @@ SLICE_RECORDS = 500
 
 SLICE_MS = 50
 """How long a slice waits for the log."""
+
+logger = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +89,20 @@ class Partition:
         self._live: OrderedDict[bytes, Session] = OrderedDict()
 
     def session(self, key: bytes) -> Session:
-        """The session with this key: live, from disk, or a new one without state."""
+        """The session with this key: live, from disk, or a new one without state.
+
+        `Corrupt` where the file is damaged; it is gone then, and the next process restores the partition without it.
+        """
         session = self._live.get(key)
         if session is None:
-            session = self.store.load(key) or Session(*split_key(key))
+            with self._droppable_store():
+                session = self.store.load(key) or Session(*split_key(key))
         return session
+
+    def due(self, now_ms: int, limit: int) -> list[tuple[bytes, int]]:
+        """See `Store.due`; `Corrupt` as in `session`."""
+        with self._droppable_store():
+            return self.store.due(now_ms, limit)
 
     def keep(
         self, changes: list[Change], *, position: int, open_from: int, cause_high: int
@@ -98,7 +113,8 @@ class Partition:
             self._live.move_to_end(change.key)
         while len(self._live) > LIVE_MAX:
             self._live.popitem(last=False)[1].drop()
-        self.store.write(changes, position=position, open_from=open_from, cause_high=cause_high)
+        with self._droppable_store():
+            self.store.write(changes, position=position, open_from=open_from, cause_high=cause_high)
 
     def low_offset(self) -> int:
         """Every session whose last unsnapshotted event lies below this offset has a snapshot."""
@@ -133,8 +149,9 @@ class Partition:
         yield "p.restoring"
         for source in (self._from_store, self._from_snapshots, self._from_start):
             self._live.clear()
-            position = yield from source()
             try:
+                with self._droppable_store():
+                    position = yield from source()
                 yield from self._fold_events(
                     position, uncommitted_end, last_resort=source == self._from_start
                 )
@@ -142,14 +159,43 @@ class Partition:
             except (Corrupt, OffsetGone):
                 if source == self._from_start:
                     raise
-                self.store.clear()
-        ends = self._log.ends([self.places.commands], Isolation.COMMITTED)[self.places.commands]
-        self.commands_end = ends[1]
-        self.next_offset = (
-            committed if committed is not None else max(ends[0], self.store.cause_high + 1)
-        )
+                self._drop_store()
+        self._place_commands(committed)
         self._live.clear()
         yield "p.restored"
+
+    def _place_commands(self, committed: int | None) -> None:
+        """Where commands go on: at the committed offset, without one behind the last that an event names."""
+        place = self.places.commands
+        first, self.commands_end = self._log.ends([place], Isolation.COMMITTED)[place]
+        wanted = self.store.cause_high + 1 if committed is None else committed
+        if committed is not None and committed < first:
+            # Retention took them while nobody was there to read. Whoever sent them has no outcome; nothing else helps.
+            logger.error(
+                "commands were deleted before they were decided",
+                partition=self.number,
+                committed=committed,
+                first=first,
+            )
+        self.next_offset = max(first, wanted)
+
+    @contextmanager
+    def _droppable_store(self) -> Iterator[None]:
+        """A damaged file is deleted at once: it is a cache, and would end each process that meets it."""
+        try:
+            yield
+        except sqlite3.OperationalError:
+            raise  # the disk is full, or the file is locked: nothing is wrong with what it holds
+        except (Corrupt, sqlite3.DatabaseError) as error:
+            self._drop_store()
+            raise Corrupt(f"the store of partition {self.number} is dropped: {error}") from error
+
+    def _drop_store(self) -> None:
+        logger.warning("store dropped, it is rebuilt from the log", partition=self.number)
+        self.store.close()
+        if self._path is not None:
+            Store.remove(self._path)
+        self.store = Store.open(self._path)
 
     def _committed(self, group: Group) -> Generator[str, None, int | None]:
         while True:
@@ -162,13 +208,13 @@ class Partition:
         if self.store.position is None:
             return (yield from self._from_snapshots())
         return self.store.position
-        yield
+        yield  # never reached: it makes this a generator, as the other sources are
 
     def _from_start(self) -> Generator[str, None, int]:
         start = self._log.ends([self.places.events], Isolation.COMMITTED)[self.places.events][0]
         self.store.write([], position=start, open_from=start, cause_high=-1)
         return start
-        yield
+        yield  # the same
 
     def _from_snapshots(self) -> Generator[str, None, int]:
         """Fills an empty store from the snapshots; gives the events position to go on from."""
@@ -192,7 +238,9 @@ class Partition:
     def _fold_events(
         self, position: int, uncommitted_end: int, *, last_resort: bool
     ) -> Generator[str, None, None]:
-        if position >= uncommitted_end:
+        if position > uncommitted_end:
+            raise Corrupt(f"the store is at {position}, the log ends at {uncommitted_end}")
+        if position == uncommitted_end:
             return
         reader = self._log.reader(Isolation.COMMITTED)
         try:
@@ -251,15 +299,16 @@ class Partition:
         for record in records:
             try:
                 snapshot = SNAPSHOTS.decode(record.value, fingerprint_in(record.headers))
-            except Undecodable:
+                if isinstance(snapshot, r.PartitionMark):
+                    low_offset = max(low_offset, snapshot.low_offset)
+                    continue
+                key = session_key(snapshot.tenant, snapshot.session_id)
+            except (Undecodable, InvalidKey):
                 continue  # a cache entry of another version: its session is folded from its events, or found missing
-            if isinstance(snapshot, r.PartitionMark):
-                low_offset = max(low_offset, snapshot.low_offset)
-                continue
             session = _restored(snapshot)
             if session is not None:
                 cause_high = max(cause_high, session.head.cause_offset)
-                changes.append(Change(session_key(session.tenant, session.session_id), session, ()))
+                changes.append(Change(key, session, ()))
         self.store.write(changes, position=0, open_from=0, cause_high=cause_high)
         return low_offset
 

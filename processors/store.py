@@ -44,6 +44,8 @@ CREATE TABLE IF NOT EXISTS tails (
 ) WITHOUT ROWID;
 """
 
+_DROPPED = "DROP TABLE IF EXISTS marks; DROP TABLE IF EXISTS sessions; DROP TABLE IF EXISTS tails;"
+
 
 @dataclass(frozen=True, slots=True)
 class TailEvent:
@@ -85,8 +87,14 @@ class Store:
         try:
             return cls(cls._connect(path))
         except sqlite3.DatabaseError:
-            path.unlink(missing_ok=True)
+            cls.remove(path)
             return cls(cls._connect(path))
+
+    @staticmethod
+    def remove(path: Path) -> None:
+        """Deletes the file, and what SQLite keeps beside it."""
+        for suffix in ("", "-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
 
     @staticmethod
     def _connect(path: Path) -> sqlite3.Connection:
@@ -114,7 +122,7 @@ class Store:
         )
 
     def load(self, key: bytes) -> Session | None:
-        """The session as of `position`; `Corrupt` where the chain does not hold, so that the file is dropped."""
+        """The session as of `position`; `Corrupt` where it cannot be, so that the file is dropped."""
         row = self._db.execute("SELECT base, gap FROM sessions WHERE key = ?", (key,)).fetchone()
         if row is None:
             return None
@@ -130,7 +138,7 @@ class Store:
             "SELECT seq, fingerprint, body FROM tails WHERE key = ? ORDER BY seq", (key,)
         )
         for seq, fingerprint, body in tail:
-            envelope = read_envelope(body)
+            envelope = _envelope_of(key, body)
             if not follows(session, envelope):
                 if row[1] is None:
                     told = f"event {seq} of {key!r} does not continue event {session.head.seq}"
@@ -167,8 +175,8 @@ class Store:
         return rows.fetchall()
 
     def clear(self) -> None:
-        """Forgets everything."""
-        self._db.executescript("DELETE FROM marks; DELETE FROM sessions; DELETE FROM tails;")
+        """Forgets everything, the tables of an older layout included."""
+        self._db.executescript(f"BEGIN; {_DROPPED} {_TABLES} COMMIT;")
         self._mark("layout", LAYOUT)
         self._mark("state", STATE_VERSION)
 
@@ -207,6 +215,13 @@ class Store:
 
     def _set_mark(self, name: str, value: int) -> None:
         self._db.execute("INSERT OR REPLACE INTO marks VALUES (?, ?)", (name, value))
+
+
+def _envelope_of(key: bytes, body: bytes) -> r.Envelope:
+    try:
+        return read_envelope(body)
+    except Undecodable as error:
+        raise Corrupt(f"a stored event of {key!r} cannot be read: {error}") from error
 
 
 def encode_base(session: Session) -> bytes:

@@ -1,0 +1,109 @@
+"""The store is a cache: whatever happens to its file, at most one process ends and the log gives everything back."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from tests.processors.loops import Cluster
+from wakeful.events import records as r
+from wakeful.events.errors import Corrupt
+from wakeful.events.log.protocol import Place
+from wakeful.processors.store import Store
+
+STATEMENTS = {
+    "state": "UPDATE sessions SET base = x'c301000000'",
+    "event": "UPDATE tails SET body = x'ff'",
+    "event-lost": "DELETE FROM tails WHERE seq = (SELECT MIN(seq) + 1 FROM tails)",
+}
+
+
+def spoil(folder: Path, statement: str) -> None:
+    for file in folder.glob("*.sqlite"):
+        database = sqlite3.connect(file)
+        assert database.execute(statement).rowcount
+        database.commit()
+        database.close()
+
+
+@pytest.mark.parametrize("statement", STATEMENTS.values(), ids=STATEMENTS)
+def test_a_store_that_holds_nonsense_ends_one_process_and_is_rebuilt(
+    statement: str, tmp_path: Path
+) -> None:
+    cluster = Cluster(folder=tmp_path)
+    cluster.start()
+    cluster.open()
+    cluster.run()
+    cluster.kill()
+    spoil(tmp_path, statement)
+    cluster.start()
+    cluster.answer()
+    with pytest.raises(Corrupt, match="is dropped"):
+        cluster.run()
+    cluster.kill()
+    cluster.start()
+    cluster.run()
+    assert cluster.facts()[-1] == "SessionWaiting"
+    assert cluster.facts().count("ActivityCompleted") == 1
+
+
+def test_a_file_of_another_layout_is_remade(tmp_path: Path) -> None:
+    cluster = Cluster(folder=tmp_path)
+    cluster.start()
+    cluster.open()
+    cluster.run()
+    cluster.kill()
+    for statement in (
+        "UPDATE marks SET value = 1 WHERE name = 'layout'",
+        "ALTER TABLE sessions RENAME COLUMN gap TO unused",
+    ):
+        for file in tmp_path.glob("*.sqlite"):
+            database = sqlite3.connect(file)
+            database.execute(statement)
+            database.commit()
+            database.close()
+    cluster.start()
+    cluster.run()
+    cluster.answer()
+    cluster.run()
+    assert cluster.facts()[-1] == "SessionWaiting"
+
+
+def test_a_store_that_is_ahead_of_its_log_is_of_another_log(tmp_path: Path) -> None:
+    cluster = Cluster(folder=tmp_path)
+    cluster.start()
+    cluster.open()
+    cluster.run()
+    cluster.kill()
+    [file] = tmp_path.glob("*.sqlite")
+    store = Store.open(file)
+    store.write([], position=10_000, open_from=10_000, cause_high=-1)
+    store.close()
+    cluster.start()
+    cluster.run()
+    cluster.answer()
+    cluster.run()
+    assert cluster.facts()[-1] == "SessionWaiting"
+    assert [e.envelope.seq for e in cluster.events()] == list(range(1, 8))
+
+
+def test_commands_that_retention_took_are_passed_over_and_the_later_ones_decided(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    cluster = Cluster()
+    cluster.start()
+    cluster.open()
+    cluster.run()
+    cluster.kill()
+    cluster.open("s2")
+    cluster.answer()
+    place = Place(cluster.topics.commands, 0)
+    cluster.log.trim(place, cluster.log.dump(place.topic)[-1].offset)
+    cluster.start()
+    cluster.run()
+    assert [type(e.body) for e in cluster.events("s1")][-2:] == [
+        r.ApprovalRequested,
+        r.SessionWaiting,
+    ]
+    assert cluster.events("s2") == []
+    assert "commands were deleted" in capsys.readouterr().out
