@@ -46,6 +46,10 @@ logger = structlog.get_logger(__name__)
 FAULTS_IN_A_ROW_MAX = 3
 """Recoveries without a commit between them; after that a fresh process is the better cure."""
 
+SHRINK_BITS = 2
+"""A batch is four times smaller after each fault, and twice as large after each commit: one that outlives its
+transaction would do so for ever."""
+
 NUDGE_AGAIN_MS = 2_000
 """A wake-up still undecided after this long is sent again; a repeat is harmless."""
 
@@ -128,6 +132,7 @@ class Loop:
         self._partitions: dict[int, Partition] = {}
         self._producer: TransactionalProducer
         self._faults = 0
+        self._shrunk_bits = 0
         self._woke_ms = 0
         self.stopping = False
 
@@ -155,7 +160,8 @@ class Loop:
             group.close()
 
     def _cycle(self, group: Group, wakes: Producer) -> Iterator[str]:
-        records = group.poll(self._settings.batch_records, self._poll_ms())
+        records_max = max(1, self._settings.batch_records >> self._shrunk_bits)
+        records = group.poll(records_max, self._poll_ms())
         changes = self._listener.take()
         yield "p.polled"
         if changes:
@@ -167,6 +173,7 @@ class Loop:
             if by_partition:
                 yield from self._transact(group, by_partition)
                 self._faults = 0
+                self._shrunk_bits = max(0, self._shrunk_bits - 1)
             self._wake(wakes)
         except Fatal:
             raise
@@ -220,6 +227,7 @@ class Loop:
     def _recover(self, group: Group, fault: LogFault) -> Iterator[str]:
         """The one way back; see rule 2."""
         self._faults += 1
+        self._shrunk_bits += SHRINK_BITS
         logger.warning("transaction failed, recovering", fault=str(fault), in_a_row=self._faults)
         if self._faults > FAULTS_IN_A_ROW_MAX:
             raise LoopFailed(f"{self._faults} faults in a row, the last: {fault}") from fault

@@ -17,6 +17,8 @@ from wakeful.commands.models import (
 from wakeful.events import records as r
 from wakeful.events.codec import encode_state
 from wakeful.events.limits import SNAPSHOT_MAX
+from wakeful.events.log.memory_faults import Fate, NoFaults
+from wakeful.events.log.memory_group import MemoryGroup
 from wakeful.events.payloads import json_payload
 from wakeful.events.state import DEDUPE_MAX, SessionState
 from wakeful.processors.simulation.workload import Broken
@@ -149,3 +151,28 @@ def test_a_cancelled_session_that_did_not_fold_is_at_rest() -> None:
     hand.session.broken = "planted"
     assert kinds(hand.cancel())[-1] == "SessionCancelled"
     assert hand.session.at_rest
+
+
+def test_a_batch_that_outlives_its_transaction_is_tried_again_in_smaller_parts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sizes: list[int] = []
+    poll = MemoryGroup.poll
+
+    def taken(self: MemoryGroup, records_max: int, timeout_ms: int) -> Any:
+        records = poll(self, records_max, timeout_ms)
+        sizes.append(len(records))
+        return records
+
+    class TooMuch(NoFaults):
+        def on_commit(self, transactional_id: str) -> Fate:
+            return Fate.FAILED if sizes[-1] > 10 else Fate.OK
+
+    monkeypatch.setattr(MemoryGroup, "poll", taken)
+    cluster = Cluster(faults=TooMuch())
+    for number in range(30):
+        cluster.send(OpenSession("desk"), f"s{number}")
+    cluster.start(batch_records=64)
+    cluster.run(200)
+    assert [size for size in sizes if size][:4] == [30, 16, 4, 8]
+    assert len(cluster.events()) == 30
