@@ -180,7 +180,7 @@ def activity(
             queue=_queue(label, queue),
             timeout=_positive(label, "timeout", timeout),
             schedule_to_close=_positive(label, "schedule_to_close", schedule_to_close),
-            approval=approval,
+            approval=_lasting(label, approval),
         )
 
     return declare
@@ -241,6 +241,12 @@ def _positive(label: str, what: str, duration: Duration) -> Duration:
     if ms < 1:
         raise Declined(f"activity {label!r} has {what}={duration!r}: it must be at least 1 ms")
     return duration
+
+
+def _lasting(label: str, approval: Needs | None) -> Needs | None:
+    if approval is not None:
+        _positive(label, "expires", approval.expires)
+    return approval
 
 
 def _hints(name: str, function: Callable[..., Any]) -> dict[str, Any]:

@@ -51,6 +51,12 @@ def test_a_gated_read_is_refused():
         declared(contract=Read(), approval=Needs("supervisor"))
 
 
+@pytest.mark.parametrize("expires", ["0s", "soon", -1])
+def test_an_approval_that_can_never_be_given_is_refused(expires):
+    with pytest.raises(Declined, match="expires"):
+        declared(contract=Write(idempotent=True), approval=Needs("supervisor", expires=expires))
+
+
 def test_a_plain_function_is_refused():
     def find(order_id: str) -> str:
         return order_id

@@ -306,6 +306,26 @@ def test_a_history_that_does_not_fold_keeps_commands_and_still_takes_a_cancellat
     assert hand.session.state.status == Status.CANCELLED
 
 
+async def forgets_its_state(turn: Turn, desk: Desk, message: Message) -> Any:
+    """Held at once."""
+
+
+@pytest.mark.parametrize("ended", [False, True], ids=["held-before", "ended-before"])
+def test_a_hold_said_by_a_version_that_could_not_fold_does_not_break_one_that_can(
+    ended: bool,
+) -> None:
+    hand = Hand(variant(forgets_its_state))
+    hand.open()
+    if ended:
+        hand.cancel()
+    status = hand.session.state.status
+    hand.session.broken = "an event of a newer version"
+    assert kinds(hand.say("hello?"))[0] == "SessionHeld"
+    again = hand.refold()
+    assert (again.broken, again.state.status) == (None, status)
+    assert (again.state.hold is None) == ended
+
+
 @workflow("busy", version=1)
 async def busy(turn: Turn, desk: Desk, message: Message) -> Desk:
     """Many waits of all kinds."""
