@@ -10,6 +10,7 @@ from ..events.avro import Codec, Encoded
 from ..events.errors import Undecodable
 from ..events.headers import Headers, fingerprint_in
 from ..events.limits import COMMAND_MAX, NAME_BYTES_MAX, TEXT_BYTES_MAX
+from ..events.scan import number_at
 from .models import Command, CommandBody
 
 COMMANDS = Codec(get_args(CommandBody), wrapper=Command, canonical=True, value_max=COMMAND_MAX)
@@ -79,20 +80,8 @@ def _issued_at(body: bytes) -> tuple[int, int]:
     """Where the number lies, after the texts before it."""
     at = 0
     for _ in range(TEXTS_BEFORE_ISSUED_AT):
-        size, at = _number(body, at)
+        size, at = number_at(body, at)
         if size < 0:
             raise Undecodable("bad_value", f"the length before {at} is negative")
         at += size
-    return at, _number(body, at)[1]
-
-
-def _number(body: bytes, at: int) -> tuple[int, int]:
-    """Avro's zig-zag number at a position, and the position after it."""
-    result = shift = 0
-    for end in range(at, min(at + 10, len(body))):
-        byte = body[end]
-        result |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (result >> 1) ^ -(result & 1), end + 1
-        shift += 7
-    raise Undecodable("truncated", f"a number goes on after the end, at {at}")
+    return at, number_at(body, at)[1]

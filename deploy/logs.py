@@ -12,11 +12,6 @@ from typing import TextIO, cast
 
 import structlog
 
-LEVELS = ("debug", "info", "warning", "error")
-
-FORMATS = ("text", "json")
-
-
 QUIET_S = 10.0
 """A line of the Kafka client that only repeats itself is shown once in so long."""
 

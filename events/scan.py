@@ -14,6 +14,9 @@ from .limits import ITEMS_MAX
 SCAN_ABOVE = 16 * 1024
 """Bytes up to which a record may hold whatever it can: a few thousand items, a few milliseconds."""
 
+NUMBER_BYTES_MAX = 10
+"""64 bits, seven in each byte."""
+
 
 def scan(schema: dict[str, Any], body: bytes) -> None:
     """Raises `Undecodable` for too many items, or for sizes that do not fit; accepts what it cannot fault."""
@@ -79,16 +82,19 @@ class _Walk:
         self.at += size
 
     def number(self) -> int:
-        body, at = self.body, self.at
-        result = shift = 0
-        while shift < 70:
-            if at >= len(body):
-                raise Undecodable("truncated", f"a number goes on after the end, at {at}")
-            byte = body[at]
-            at += 1
-            result |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                self.at = at
-                return (result >> 1) ^ -(result & 1)
-            shift += 7
-        raise Undecodable("bad_value", f"a number of more than ten bytes at {self.at}")
+        found, self.at = number_at(self.body, self.at)
+        return found
+
+
+def number_at(body: bytes, at: int) -> tuple[int, int]:
+    """Avro's zig-zag number at a position, and the position after it; `Undecodable` where there is none."""
+    result = shift = 0
+    for end in range(at, min(at + NUMBER_BYTES_MAX, len(body))):
+        byte = body[end]
+        result |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (result >> 1) ^ -(result & 1), end + 1
+        shift += 7
+    if len(body) - at < NUMBER_BYTES_MAX:
+        raise Undecodable("truncated", f"a number goes on after the end, at {len(body)}")
+    raise Undecodable("bad_value", f"a number of more than {NUMBER_BYTES_MAX} bytes at {at}")

@@ -62,20 +62,18 @@ def raw_json(stored: bytes) -> Held:
     try:
         plain = stored.decode()
         parsed = json.loads(plain)
+        if "\0" not in plain and _SUSPECT.search(stored) is None:
+            return Held(plain, escaped=False)
+        marks: list[None] = []
+        clean = _clean(
+            json.loads(plain, parse_float=_Number, parse_int=_Number, parse_constant=_Word), marks
+        )
+        return Held(json.dumps(clean if marks else parsed), escaped=bool(marks))
     except (ValueError, RecursionError):
         return Held(
             json.dumps(stored.decode("utf-8", "backslashreplace").replace("\0", "\\u0000")),
             escaped=True,
         )
-    if "\0" not in plain and _SUSPECT.search(stored) is None:
-        return Held(plain, escaped=False)
-    marks: list[None] = []
-    clean = _clean(
-        json.loads(plain, parse_float=_Number, parse_int=_Number, parse_constant=_Word), marks
-    )
-    return (
-        Held(json.dumps(clean), escaped=True) if marks else Held(json.dumps(parsed), escaped=False)
-    )
 
 
 def value(data: object) -> Held:

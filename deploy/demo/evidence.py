@@ -9,9 +9,8 @@ from ...commands.wire import decode_command
 from ...events.codec import decode_event
 from ...events.log.protocol import Isolation, Log, Place
 from ...projections.audit import asked_by, audit, evidence_from_log
-from ...projections.postgres import all_rows
+from ...projections.postgres import stored_rows
 from ...projections.queries import Queries
-from ...projections.rows import TABLES, Rows
 from ..settings import Settings
 from .messages import Incoming
 from .outbox import Outbox
@@ -39,7 +38,7 @@ def gather(
     exit_codes: Mapping[str, Sequence[int]],
 ) -> Evidence:
     """The evidence of a run whose processes have ended."""
-    rows = _rows(settings)
+    rows = stored_rows(settings.postgres_url, settings.namespace)
     found = evidence_from_log(log, settings.topics, queues, rows=rows, quiescent=True)
     return Evidence(
         tenant=settings.tenant,
@@ -51,14 +50,6 @@ def gather(
         kills=_seen(kills, exit_codes),
         violations=[str(violation) for violation in audit(found, asked_by(decode_command))],
     )
-
-
-def _rows(settings: Settings) -> Rows:
-    stored = all_rows(settings.postgres_url, settings.namespace)
-    return {
-        name: {tuple(row[column] for column in TABLES[name].key): dict(row) for row in rows}
-        for name, rows in stored.items()
-    }
 
 
 def _seen(kills: Sequence[Kill], exit_codes: Mapping[str, Sequence[int]]) -> list[Kill]:

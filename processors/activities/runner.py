@@ -1,7 +1,8 @@
 """One attempt of an activity, from its task to the words of its result; nothing here knows a log or a clock.
 
 `prepare` turns a task into a call or says at once why there can be none; `completed` and `failed` turn what came of
-the call into the body of the command that reports it. Whatever a tool does, one of the two can be said.
+the call into the body of the command that reports it. Whatever a tool does, one of the two can be said. The kinds of
+failure: unknown_activity, wrong_arguments, raised, timed_out, unserialisable_result, result_too_large.
 """
 
 from __future__ import annotations
@@ -30,16 +31,6 @@ MESSAGE_MAX = 1000
 
 FRAMES_MAX = 8
 """Innermost frames of a traceback: those are the tool's."""
-
-KINDS = (
-    "unknown_activity",
-    "wrong_arguments",
-    "raised",
-    "timed_out",
-    "unserialisable_result",
-    "result_too_large",
-)
-"""Every `Failure.kind` a worker reports."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,6 @@ class Sender(Generic[Owner]):
     """A plain producer that is replaced after a fault; `acknowledged(owner)` is called from `settle`, once per owner."""
 
     def __init__(self, log: Log, acknowledged: Callable[[Owner], None]) -> None:
-        self.resent = 0
         self._log = log
         self._acknowledged = acknowledged
         self._producer: Producer | None = None
@@ -111,7 +110,6 @@ class Sender(Generic[Owner]):
             self._generation += 1
             self._producer = self._log.producer()
             for owner, send in list(self._unacknowledged.items()):
-                self.resent += 1
                 if self._fault is None:
                     self._try(owner, send)
 

@@ -43,14 +43,11 @@ class Asked:
     tenant: str
     session_id: str
     command_id: str
-    internal: bool
     result_of: tuple[str, int] | None
 
 
 ReadCommand = Callable[[Record], Asked | None]
 """The command in a record, or none where there is none to read."""
-
-INTERNAL = frozenset({"CompleteActivity", "FailActivity", "FireTimer"})
 
 
 def asked_by(decode_command: Callable[[bytes | None, Headers], Any]) -> ReadCommand:
@@ -64,9 +61,7 @@ def asked_by(decode_command: Callable[[bytes | None, Headers], Any]) -> ReadComm
         header, body = command.header, command.body
         kind = type(body).__name__
         result_of = (body.activity_id, body.attempt) if hasattr(body, "activity_id") else None
-        return Asked(
-            kind, header.tenant, header.session_id, header.command_id, kind in INTERNAL, result_of
-        )
+        return Asked(kind, header.tenant, header.session_id, header.command_id, result_of)
 
     return read
 

@@ -23,9 +23,9 @@ from wakeful.events.log.kafka import KafkaLog
 from wakeful.events.log.kafka_survey import committed_offsets
 from wakeful.events.log.protocol import Isolation, Place, Record
 from wakeful.projections.audit import Violation, asked_by, audit, evidence_from_log
-from wakeful.projections.postgres import all_rows
+from wakeful.projections.postgres import stored_rows
 from wakeful.projections.queries import Queries
-from wakeful.projections.rows import TABLES, Rows
+from wakeful.projections.rows import Rows
 
 APP = str(Path(__file__).with_name("app.py"))
 QUEUES = ["default"]
@@ -190,11 +190,7 @@ class Rig:
         return audit(evidence, asked_by(decode_command))
 
     def _rows(self) -> Rows:
-        found = all_rows(self.settings.postgres_url, self.settings.namespace)
-        return {
-            name: {tuple(row[column] for column in TABLES[name].key): row for row in rows}
-            for name, rows in found.items()
-        }
+        return stored_rows(self.settings.postgres_url, self.settings.namespace)
 
     def _reader_of(self, *topics: str) -> Any:
         reader = self.log.reader(Isolation.COMMITTED)

@@ -85,6 +85,14 @@ def test_json_that_postgres_cannot_hold_is_escaped_and_marked(stored, expected):
     assert json.loads(held.value) == expected
 
 
+@pytest.mark.parametrize("depth", [100, 300, 450, 900, 100_000])
+def test_json_nested_deeper_than_our_own_stack_never_ends_the_projector(depth):
+    stored = b"[" * depth + b"NaN" + b"]" * depth
+    held = escaping.raw_json(stored)
+    assert held.escaped
+    assert "NaN" in held.value
+
+
 def test_a_payload_that_is_elsewhere_or_encrypted_says_where_it_is():
     away = Payload("json", None, "s3://bucket/x", b"\1", 9, None)
     assert json.loads(escaping.payload(away).value) == {

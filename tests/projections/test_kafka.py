@@ -11,10 +11,9 @@ from wakeful.events.topics import Topics
 from wakeful.projections.audit import differences, rebuild_rows
 from wakeful.projections.database import drop, install
 from wakeful.projections.lag import lag
-from wakeful.projections.postgres import PostgresViews, all_rows
+from wakeful.projections.postgres import PostgresViews, stored_rows
 from wakeful.projections.projector import Projector
 from wakeful.projections.queries import Queries
-from wakeful.projections.rows import TABLES
 
 ABORTED = 20_000
 
@@ -67,13 +66,6 @@ def append(log, topic, records, *, producer=None):
         mine.abandon()
 
 
-def rows_of(url, namespace):
-    return {
-        name: {tuple(row[column] for column in TABLES[name].key): row for row in rows}
-        for name, rows in all_rows(url, namespace).items()
-    }
-
-
 @pytest.mark.case("L7")
 @pytest.mark.case("L8")
 def test_views_pass_aborted_records_and_are_not_behind_a_transaction_that_is_open(
@@ -100,7 +92,9 @@ def test_views_pass_aborted_records_and_are_not_behind_a_transaction_that_is_ope
 
     projector = project()
 
-    assert list(differences(rows_of(postgres_url, namespace), rebuild_rows(scribe.events))) == []
+    assert (
+        list(differences(stored_rows(postgres_url, namespace), rebuild_rows(scribe.events))) == []
+    )
     assert set(lag(log, topic, projector.positions).values()) == {0}
     with Queries(postgres_url, namespace) as queries:
         assert queries.positions() == projector.positions

@@ -16,7 +16,7 @@ from wakeful.events.errors import InvalidKey, Transient
 from wakeful.events.log.protocol import Place
 from wakeful.projections.audit import differences, rebuild_rows
 from wakeful.projections.database import Schemas, drop, install
-from wakeful.projections.postgres import PostgresViews, all_rows
+from wakeful.projections.postgres import PostgresViews, stored_rows
 from wakeful.projections.projector import Projector
 from wakeful.projections.queries import Queries
 from wakeful.projections.rows import SESSIONS, TABLES
@@ -68,10 +68,7 @@ def views(installed):
 
 
 def stored(installed):
-    return {
-        name: {tuple(row[column] for column in TABLES[name].key): row for row in rows}
-        for name, rows in all_rows(*installed).items()
-    }
+    return stored_rows(*installed)
 
 
 def assert_rebuilt(installed, scribe):
