@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import logging
 import threading
 
 import pytest
@@ -195,7 +196,11 @@ def test_a_record_must_not_outlive_its_transaction():
         KafkaLimits(delivery_timeout_ms=15_000)
 
 
-def test_the_client_writes_nothing_to_stderr(nowhere: str, capfd: pytest.CaptureFixture[str]):
+def test_the_client_writes_nothing_to_stderr(
+    nowhere: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    # Another test may have set up handlers at the root; what is asked here is what the client does without any.
+    monkeypatch.setattr(logging.getLogger("wakeful.kafka"), "propagate", False)
     producer = KafkaLog(nowhere, client_id="c").producer()
     producer.produce("t", key=b"k", value=b"v")
     with pytest.raises(LogFault, match="undecided"):
