@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import socket
 import logging
+import socket
 import threading
 
 import pytest
