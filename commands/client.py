@@ -8,6 +8,7 @@ was not acknowledged may still arrive; asking again under the same id is safe, s
 from __future__ import annotations
 
 import secrets
+import threading
 import time
 import uuid
 from collections.abc import Callable
@@ -151,6 +152,7 @@ class Client:
         self._new_id = new_id
         self._monotonic = monotonic
         self._producer: Producer | None = None
+        self._opening_one = threading.Lock()
 
     def open(
         self,
@@ -309,9 +311,10 @@ class Client:
             self._replace_producer()
 
     def _open_producer(self) -> Producer:
-        if self._producer is None:
-            self._producer = self._log.producer()
-        return self._producer
+        with self._opening_one:  # two at once would each make one, and nobody would flush the other
+            if self._producer is None:
+                self._producer = self._log.producer()
+            return self._producer
 
     def _replace_producer(self) -> None:
         """After a fault a producer is not to be trusted; what it still holds is given up."""

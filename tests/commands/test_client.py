@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 import socket
+import threading
 import time
 
 import pytest
@@ -63,6 +64,31 @@ def log():
 @pytest.fixture
 def client(log):
     return client_of(log)
+
+
+def test_threads_that_begin_together_share_one_producer(monkeypatch):
+    log, made, together = new_log(), [], threading.Barrier(4)
+    producer = log.producer
+
+    def slow():
+        made.append(producer())
+        pause.wait(0.05)  # long enough for the others to come in, were the door open
+        return made[-1]
+
+    pause = threading.Event()
+    monkeypatch.setattr(log, "producer", slow)
+    client = client_of(log)
+
+    def speak():
+        together.wait(5)
+        client._open_producer()
+
+    threads = [threading.Thread(target=speak) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(5)
+    assert len(made) == 1
 
 
 def test_a_receipt_says_where_the_command_lies(log, client):
