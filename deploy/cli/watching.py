@@ -70,7 +70,7 @@ class Watch:
             if isinstance(fact, r.Outcome):
                 if fact.seq is None and fact.command_id == command_id:
                     return Verdict("refused", fact.reason or "", fact.detail or "")
-            elif fact.envelope.cause.command_id == command_id:
+            elif _came_of(fact, command_id):
                 self._queue.appendleft(fact)
                 if isinstance(fact.body, r.SessionReleased):
                     return self._released(command_id)
@@ -140,6 +140,12 @@ class Watch:
             return None  # written by a later release: a watcher shows what it can
 
 
+def _came_of(fact: r.Event, command_id: str) -> bool:
+    """Whether the command itself led to it: what the clock owed when the command came by carries its id, and no hash."""
+    cause = fact.envelope.cause
+    return cause.command_id == command_id and cause.command_hash is not None
+
+
 def nondeterminism(body: r.NondeterminismFound) -> str:
     """What was expected, and what came."""
     return f"step {body.step}: the history holds {body.expected}, the code gave {body.actual}"
@@ -168,10 +174,7 @@ def _take(rest: Rest, body: r.EventBody, *, ours: bool) -> None:
         case r.SessionHeld():
             rest.status, rest.detail = "Held", f"{body.reason}: {body.detail}"
         case r.NondeterminismFound():
-            rest.status = "Held"
-            rest.detail = (
-                f"step {body.step}: the history holds {body.expected}, the code gave {body.actual}"
-            )
+            rest.status, rest.detail = "Held", nondeterminism(body)
         case r.ReplySent() if ours:
             rest.replies.append(body.message)
         case r.ApprovalRequested() if ours:
