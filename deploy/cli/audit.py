@@ -90,6 +90,7 @@ def _evidence(given: Settings, log: Log, asked: Queries | None, *, quiescent: bo
     from ...events.log.kafka_survey import committed_offsets
     from ...events.log.protocol import Place
     from ...projections.audit import evidence_from_log
+    from ...projections.postgres import stored_rows
     from ..processes import processors_group
 
     topics = given.topics
@@ -104,7 +105,8 @@ def _evidence(given: Settings, log: Log, asked: Queries | None, *, quiescent: bo
                 {place: end for place, end in before.items() if place.topic == topics.events},
                 timeout_ms=VIEWS_MS,
             )
-            rows, positions = _rows(given), asked.positions()
+            rows = stored_rows(given.postgres_url, given.namespace)
+            positions = asked.positions()
         committed = committed_offsets(given.kafka_servers, processors_group(given), commands)
         found = evidence_from_log(
             log,
@@ -122,17 +124,6 @@ def _evidence(given: Settings, log: Log, asked: Queries | None, *, quiescent: bo
         Exit.NOT_IN_TIME,
         f"the log moved during each of {READS_MAX} readings: verify while nothing is asked, or stop 'wakeful run' first",
     )
-
-
-def _rows(given: Settings) -> Rows:
-    from ...projections.postgres import all_rows
-    from ...projections.rows import TABLES
-
-    stored = all_rows(given.postgres_url, given.namespace)
-    return {
-        name: {tuple(row[column] for column in TABLES[name].key): dict(row) for row in rows}
-        for name, rows in stored.items()
-    }
 
 
 def _ends(given: Settings, log: Log, count: int) -> dict[Place, int]:

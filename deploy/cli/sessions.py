@@ -158,7 +158,9 @@ def list_(
     *,
     status: Annotated[
         str | None,
-        typer.Option(help="Opened, Running, Waiting, Suspended, Completed, Failed, Cancelled."),
+        typer.Option(
+            help="Opened, Running, Waiting, Suspended, Recovering, Completed, Failed, Cancelled."
+        ),
     ] = None,
     limit: Annotated[int, typer.Option(help="Rows at most.")] = 50,
     as_json: AsJson = False,

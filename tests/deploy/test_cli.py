@@ -20,6 +20,7 @@ from wakeful.deploy.cli.main import invoke
 from wakeful.deploy.exits import Exit, Stopped
 from wakeful.events.errors import Corrupt, Rejected, Transient
 from wakeful.events.log.protocol import Fatal, LogFault
+from wakeful.events.state import Status
 
 ROOT = Path(__file__).parents[2]
 HELP_CPU_S = 0.5
@@ -76,6 +77,12 @@ def test_every_command_explains_itself(path: tuple[str, ...], run: Run) -> None:
     code, out, _ = run(*path, "--help")
     assert code == Exit.DONE
     assert "Usage: wakeful" in out
+
+
+def test_the_help_of_list_names_every_status_that_can_be_asked_for(run: Run) -> None:
+    _, out, _ = run("session", "list", "--help")
+    known = {str(value) for name, value in vars(Status).items() if name.isupper()}
+    assert known <= set(re.findall(r"[A-Z][a-z]+", out))
 
 
 def test_help_does_not_load_kafka_or_postgres() -> None:
