@@ -142,7 +142,7 @@ def cancellation(state: State, reason: str) -> list[r.EventBody]:
             for a in state.activities
         ),
         r.SessionCancelled(
-            done=tuple(s.activity_id for s in state.settled),
+            done=tuple(s.activity_id for s in state.settled if s.outcome == "completed"),
             undone=tuple(a.proposal_id for a in state.approvals),
             uncertain=tuple(a.activity_id for a in state.activities),
         ),

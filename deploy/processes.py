@@ -38,6 +38,7 @@ from ..processors.session import CommandHandler
 from .clock import SystemClock
 from .exits import Exit, Stopped
 from .settings import Settings
+from .time_limit import TimeLimit
 
 INSIDE = "p.commit_sent"
 """The crash point whose kill must land inside the call that follows it."""
@@ -117,7 +118,9 @@ def run_processor(settings: Settings, app: App, ordinal: int) -> Exit:
     with opened_log(settings, name) as log:
         folder = _store_folder(settings, log.cluster_id(), ordinal)
         facts = Facts(digest_key=settings.digest_key)
-        handler = CommandHandler(app, facts, always_replay=settings.always_replay)
+        handler = CommandHandler(
+            app, facts, always_replay=settings.always_replay, limit=TimeLimit()
+        )
         loop_settings = LoopSettings(group=group, name=name, folder=folder)
         loop = Loop(log, settings.topics, handler, loop_settings, SystemClock())
 

@@ -130,11 +130,12 @@ def _evolve_obligation(state: State, status: str, body: Obligated, actor: str) -
         case r.ActivityRequested():
             return _requested(state, body)
         case r.ActivityCompleted():
-            return _settled(state, body.activity_id, body.attempt, body.result.digest)
+            return _settled(state, body.activity_id, body.attempt, "completed", body.result.digest)
         case r.ActivityFailed():
-            return _settled(state, body.activity_id, body.attempt, failure_digest(body.failure))
+            digest = failure_digest(body.failure)
+            return _settled(state, body.activity_id, body.attempt, "failed", digest)
         case r.ActivityCancelled():
-            return _settled(state, body.activity_id, body.attempt, b"")
+            return _settled(state, body.activity_id, body.attempt, "cancelled", b"")
         case r.ApprovalRequested():
             proposal = s.OpenApproval(
                 body.proposal_id,
@@ -221,10 +222,10 @@ def _requested(state: State, body: r.ActivityRequested) -> State:
     )
 
 
-def _settled(state: State, activity_id: str, attempt: int, digest: bytes) -> State:
+def _settled(state: State, activity_id: str, attempt: int, outcome: str, digest: bytes) -> State:
     if all(a.activity_id != activity_id for a in state.activities):
         raise Unfoldable(f"activity {activity_id} has an outcome but is not open")
-    settled = (*state.settled, s.Settled(activity_id, attempt, digest))
+    settled = (*state.settled, s.Settled(activity_id, attempt, outcome, digest))
     return replace(
         state,
         activities=tuple(a for a in state.activities if a.activity_id != activity_id),

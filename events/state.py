@@ -89,10 +89,11 @@ class OpenActivity:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """An activity that has its outcome, and the digest of it."""
+    """An activity that has its outcome (`completed`, `failed` or `cancelled`), and the digest of it."""
 
     activity_id: str
     attempt: int
+    outcome: str
     digest: bytes
 
 
@@ -196,11 +197,11 @@ class SessionState:
     state: State = field(default_factory=lambda: State(workflow=""))
 
 
-def next_due_ms(state: State) -> int | None:
-    """When the log's clock will next owe this session a fact; null while it is held or ended."""
+def next_due(state: State) -> tuple[int, str] | None:
+    """When the log's clock will next owe this session a fact, and about what; null while it is held or ended."""
     if state.hold is not None or state.ended:
         return None
-    due = [a.deadline_ms for a in state.activities]
-    due += [a.expires_at_ms for a in state.approvals]
-    due += [t.due_ms for t in state.timers]
+    due = [(a.deadline_ms, a.activity_id) for a in state.activities]
+    due += [(a.expires_at_ms, a.proposal_id) for a in state.approvals]
+    due += [(t.due_ms, t.timer_id) for t in state.timers]
     return min(due, default=None)

@@ -30,6 +30,7 @@ from ..events.log.protocol import (
     Log,
     LogFault,
     NotYet,
+    OffsetGone,
     Place,
     Producer,
     Record,
@@ -52,6 +53,9 @@ transaction would do so for ever."""
 
 NUDGE_AGAIN_MS = 2_000
 """A wake-up still undecided after this long is sent again; a repeat is harmless."""
+
+BATCH_BYTES_MAX = 4 * 1024 * 1024
+"""Bytes of commands in one transaction: what they lead to takes about as much again."""
 
 NUDGES_MAX = 500
 """Wake-ups per partition and look: ten thousand sessions due at once drain over several looks."""
@@ -134,6 +138,7 @@ class Loop:
         self._faults = 0
         self._shrunk_bits = 0
         self._woke_ms = 0
+        self._log_ms = 0
         self.stopping = False
 
     def steps(self) -> Iterator[str]:
@@ -161,21 +166,21 @@ class Loop:
 
     def _cycle(self, group: Group, wakes: Producer) -> Iterator[str]:
         records_max = max(1, self._settings.batch_records >> self._shrunk_bits)
-        records = group.poll(records_max, self._poll_ms())
-        changes = self._listener.take()
-        yield "p.polled"
-        if changes:
-            self._rebalance(group, changes)
-            records = []
         try:
+            records = group.poll(records_max, self._poll_ms())
+            changes = self._listener.take()
+            yield "p.polled"
+            if changes:
+                self._rebalance(group, changes)
+                records = []
             yield from self._restore(group)
-            by_partition = self._by_partition(records)
+            by_partition = self._by_partition(group, records)
             if by_partition:
                 yield from self._transact(group, by_partition)
                 self._faults = 0
                 self._shrunk_bits = max(0, self._shrunk_bits - 1)
             self._wake(wakes)
-        except Fatal:
+        except (Fatal, OffsetGone):
             raise
         except LogFault as fault:
             yield from self._recover(group, fault)
@@ -281,40 +286,54 @@ class Loop:
                 "partition ready", partition=partition.number, offset=partition.next_offset
             )
 
-    def _by_partition(self, records: list[Record]) -> dict[Partition, list[Record]]:
+    def _by_partition(self, group: Group, records: list[Record]) -> dict[Partition, list[Record]]:
+        """The batch; what is over its bytes is read again, so that a transaction stays below its time-out."""
         shares: dict[Partition, list[Record]] = {}
+        left: dict[Partition, int] = {}
+        size = 0
         for record in records:
+            self._log_ms = max(self._log_ms, record.timestamp_ms)
             partition = self._partitions.get(record.partition)
-            if partition is not None and partition.ready and record.offset >= partition.next_offset:
+            if partition is None or not partition.ready or record.offset < partition.next_offset:
+                continue
+            size += len(record.value or b"")
+            if shares and size > BATCH_BYTES_MAX:
+                left.setdefault(partition, record.offset)
+            else:
                 shares.setdefault(partition, []).append(record)
+        for partition, offset in left.items():
+            group.seek(partition.places.commands, offset)
         return shares
 
     def _wake(self, wakes: Producer) -> None:
-        """Sends wake-ups for what is due by the wall's clock; whether it is due by the log's is decided there."""
+        """Sends wake-ups for what is due by the wall's clock, or by the log's newest record where ours is behind.
+
+        Whether it is due by the log's is decided there.
+        """
         steady_ms = self._clock.steady_ms()
         wakes.poll()
         if steady_ms - self._woke_ms < self._settings.wake_ms:
             return
         self._woke_ms = steady_ms
-        now_ms = self._clock.now_ms()
+        now_ms = max(self._clock.now_ms(), self._log_ms)
         for partition in self._partitions.values():
             if not partition.ready or partition.next_offset < partition.commands_end:
                 continue  # results and grants that came before the expiry are read first
             sent, partition.nudged = partition.nudged, {}
-            for key, due_ms in partition.due(now_ms, NUDGES_MAX):
+            for key, due_ms, due_id in partition.due(now_ms, NUDGES_MAX):
                 sent_for, sent_ms = sent.get(key, (-1, 0))
                 if sent_for != due_ms or steady_ms - sent_ms >= NUDGE_AGAIN_MS:
                     sent_ms = steady_ms
-                    self._nudge(wakes, partition, key, due_ms, now_ms)
+                    self._nudge(wakes, partition, key, FireTimer(due_id, due_ms), now_ms)
                 partition.nudged[key] = (due_ms, sent_ms)
 
     def _nudge(
-        self, wakes: Producer, partition: Partition, key: bytes, due_ms: int, now_ms: int
+        self, wakes: Producer, partition: Partition, key: bytes, timer: FireTimer, now_ms: int
     ) -> None:
         tenant, session_id = split_key(key)
-        command_id = f"wake:{due_ms}"
+        command_id = f"wake:{timer.timer_id}:{timer.due_ms}"
         header = CommandHeader(tenant, session_id, command_id, now_ms, ENGINE, None, "timer", None)
-        encoded = encode_command(Command(header, FireTimer(timer_id="", due_ms=due_ms)))
+        encoded = encode_command(Command(header, timer))
         wakes.produce(
             self._topics.commands,
             key=key,

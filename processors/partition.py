@@ -99,7 +99,7 @@ class Partition:
                 session = self.store.load(key) or Session(*split_key(key))
         return session
 
-    def due(self, now_ms: int, limit: int) -> list[tuple[bytes, int]]:
+    def due(self, now_ms: int, limit: int) -> list[tuple[bytes, int, str]]:
         """See `Store.due`; `Corrupt` as in `session`."""
         with self._droppable_store():
             return self.store.due(now_ms, limit)

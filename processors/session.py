@@ -6,6 +6,7 @@ thing here is encoding, since an event's hash is over its bytes.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from ..commands import models as m
@@ -18,10 +19,11 @@ from ..events.codec import EVENTS, Encoded
 from ..events.evolve import Unfoldable, evolve, fold_head
 from ..events.hashing import event_hash
 from ..events.payloads import storable_text
-from ..events.state import Head, ParkedCommand, SessionState, State, Status, next_due_ms
+from ..events.state import Head, ParkedCommand, SessionState, State, Status, next_due
 from .app import App
 from .workflow.advance import Position, advance, waiting
 from .workflow.driver import Stretch
+from .workflow.errors import WorkflowStuck
 from .workflow.replay import ASKED
 
 FACTS_PER_COMMAND_MAX = 5_000
@@ -114,14 +116,18 @@ class Session:
         elif self.journal:
             self.journal.append(event)
 
-    def next_due_ms(self) -> int | None:
-        """When a wake-up is owed; see `events.state.next_due_ms`."""
-        return next_due_ms(self.state) if self.state is not None and self.broken is None else None
+    def next_due(self) -> tuple[int, str] | None:
+        """When a wake-up is owed, and for what; see `events.state.next_due`."""
+        return next_due(self.state) if self.state is not None and self.broken is None else None
 
     @property
     def at_rest(self) -> bool:
-        """Whether no turn is open, so that the folds alone are the whole session."""
-        return self.state is not None and self.broken is None and not self.journal
+        """Whether no turn is open, so that the folds alone are the whole session.
+
+        Not while it is held: what is kept would be written whole with every command that is added to it.
+        """
+        state = self.state
+        return state is not None and state.hold is None and self.broken is None and not self.journal
 
     def drop(self) -> None:
         """Lets the coroutine go."""
@@ -150,7 +156,16 @@ class _Run:
 class CommandHandler:
     """Applies commands to sessions. Total: whatever a command or a workflow does, others go on."""
 
-    def __init__(self, app: App, facts: Facts, *, always_replay: bool = False) -> None:
+    def __init__(
+        self,
+        app: App,
+        facts: Facts,
+        *,
+        always_replay: bool = False,
+        limit: AbstractContextManager[object] | None = None,
+    ) -> None:
+        """`limit` is entered around each command, and may raise `WorkflowStuck` in it after a while."""
+        self._limit = limit or nullcontext()
         self._app = app
         self._facts = facts
         self._always_replay = always_replay
@@ -162,12 +177,14 @@ class CommandHandler:
             return [], None  # disposed of before: somebody moved the group's offsets back
         before = session.copy()
         try:
-            refusal = self._handle(session, run)
-        except Exception as error:  # noqa: BLE001 - one broken session must never stop a partition
+            with self._limit:
+                refusal = self._handle(session, run)
+        except (Exception, WorkflowStuck) as error:  # noqa: BLE001 - one session must never stop a partition
             run = _Run(received, run.now_ms)  # it may have failed at a kept command
             self._restore(session, before)
             told = storable_text(f"{type(error).__name__}: {error}", FAULT_MAX)
-            return run.out, self._hold_broken(session, run, told)
+            reason = "workflow_stuck" if isinstance(error, WorkflowStuck) else "engine_fault"
+            return run.out, self._hold_broken(session, run, reason, told)
         if refusal is not None and run.out:
             # A stranger's command leaves no event. What the clock owes comes with the next one, or with a wake-up.
             run.out.clear()
@@ -203,8 +220,8 @@ class CommandHandler:
 
     def _fire_due(self, session: Session, run: _Run, now_ms: int) -> None:
         while (
-            (due_ms := session.next_due_ms()) is not None
-            and due_ms <= now_ms
+            (owed := session.next_due()) is not None
+            and owed[0] <= now_ms
             and session.state is not None
         ):
             body = due(session.state, now_ms)
@@ -347,17 +364,17 @@ class CommandHandler:
         hashed = received.command_hash or b""
         return keep(session.head, state, received.command, hashed, encoded, run.now_ms)
 
-    def _hold_broken(self, session: Session, run: _Run, told: str) -> Refusal | None:
-        """An engine fault while this command was applied: hold the session, keep the command.
+    def _hold_broken(self, session: Session, run: _Run, reason: str, told: str) -> Refusal | None:
+        """A fault of the engine, or a workflow that spins, met this command: hold the session, keep the command.
 
         Where there is no session to hold, the command goes to the dead letters.
         """
         if session.state is None:
-            return Refusal("scope", "engine_fault", told)
+            return Refusal("scope", reason, told)
         kept = self._kept(session, run)
         if session.state.hold is None:
             run.by_clock = True
-            self._record(session, run, r.SessionHeld("engine_fault", told), ENGINE)
+            self._record(session, run, r.SessionHeld(reason, told), ENGINE)
             run.by_clock = False
         for body in kept:
             self._record(session, run, body, run.received.command.header.actor)

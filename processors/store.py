@@ -21,7 +21,7 @@ from ..events.keys import split_key
 from ..events.state import STATE_VERSION, SessionState
 from .session import Session
 
-LAYOUT = 2
+LAYOUT = 3
 """Raised when the tables change; a file of another layout is dropped and rebuilt."""
 
 _TABLES = """
@@ -30,6 +30,7 @@ CREATE TABLE IF NOT EXISTS sessions (
     key BLOB PRIMARY KEY,
     base BLOB,
     next_due_ms INTEGER,
+    next_due_id TEXT,
     open_from INTEGER,
     gap TEXT
 ) WITHOUT ROWID;
@@ -166,10 +167,11 @@ class Store:
             raise
         self._db.execute("COMMIT")
 
-    def due(self, now_ms: int, limit: int) -> list[tuple[bytes, int]]:
-        """Keys of sessions to which the clock owes a fact at `now_ms`, and since when; earliest first."""
+    def due(self, now_ms: int, limit: int) -> list[tuple[bytes, int, str]]:
+        """Sessions to which the clock owes a fact at `now_ms`: key, since when, about what; earliest first."""
         rows = self._db.execute(
-            "SELECT key, next_due_ms FROM sessions WHERE next_due_ms <= ? ORDER BY next_due_ms LIMIT ?",
+            "SELECT key, next_due_ms, next_due_id FROM sessions WHERE next_due_ms <= ? "
+            "ORDER BY next_due_ms LIMIT ?",
             (now_ms, limit),
         )
         return rows.fetchall()
@@ -187,18 +189,18 @@ class Store:
     def _write_at_rest(self, changes: Sequence[Change]) -> None:
         """The folds are all of them; no event since is needed."""
         self._db.executemany(
-            "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, NULL, NULL)",
-            [(c.key, encode_base(c.session), c.session.next_due_ms()) for c in changes],
+            "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, NULL, NULL)",
+            [(c.key, encode_base(c.session), *_owed(c.session)) for c in changes],
         )
         self._db.executemany("DELETE FROM tails WHERE key = ?", [(c.key,) for c in changes])
 
     def _write_in_turn(self, changes: Sequence[Change], open_from: int) -> None:
         """The folds at the last rest stay; the events since are added."""
         self._db.executemany(
-            "INSERT INTO sessions VALUES (?, NULL, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET "
-            "next_due_ms = excluded.next_due_ms, open_from = coalesce(open_from, excluded.open_from), "
+            "INSERT INTO sessions VALUES (?, NULL, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET "
+            "next_due_ms = excluded.next_due_ms, next_due_id = excluded.next_due_id, open_from = coalesce(open_from, excluded.open_from), "
             "gap = coalesce(gap, excluded.gap)",
-            [(c.key, c.session.next_due_ms(), open_from, c.session.broken) for c in changes],
+            [(c.key, *_owed(c.session), open_from, c.session.broken) for c in changes],
         )
         self._db.executemany(
             "INSERT OR REPLACE INTO tails VALUES (?, ?, ?, ?)",
@@ -222,6 +224,10 @@ def _envelope_of(key: bytes, body: bytes) -> r.Envelope:
         return read_envelope(body)
     except Undecodable as error:
         raise Corrupt(f"a stored event of {key!r} cannot be read: {error}") from error
+
+
+def _owed(session: Session) -> tuple[int | None, str | None]:
+    return session.next_due() or (None, None)
 
 
 def encode_base(session: Session) -> bytes:

@@ -225,10 +225,10 @@ def late_applied(state: Any, body: Any) -> Any:
     return decided
 
 
-def lenient_settled(state: Any, activity_id: str, attempt: int, digest: bytes) -> Any:
+def lenient_settled(state: Any, activity_id: str, attempt: int, outcome: str, digest: bytes) -> Any:
     if all(a.activity_id != activity_id for a in state.activities):
         return state
-    return _SETTLED(state, activity_id, attempt, digest)
+    return _SETTLED(state, activity_id, attempt, outcome, digest)
 
 
 def keeps_all(

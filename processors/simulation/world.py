@@ -195,7 +195,7 @@ class World:
             for processor in self.processors
             for owned in processor.partitions
             if owned.ready
-            for _, due_ms in owned.store.due(FAR_MS, 1)
+            for _, due_ms, _ in owned.store.due(FAR_MS, 1)
         ]
         due += [worker.due_ms for worker in self.workers if worker.due_ms is not None]
         return min(due, default=None)

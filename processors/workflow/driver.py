@@ -21,7 +21,7 @@ from ...events.payloads import action_digest, json_payload, storable_text
 from ..activities.definitions import Action
 from ..stored_json import json_value, read_json
 from .definitions import Message, Workflow
-from .errors import ActivityError, UnapprovedAction, WorkflowMisuse
+from .errors import ActivityError, UnapprovedAction, WorkflowMisuse, WorkflowStuck
 from .turn import Approval, Step, Turn
 
 STEPS_PER_ACTIVATION_MAX = 1_000
@@ -193,7 +193,7 @@ class Stretch:
             return [self._held("workflow_raised", error)]
         except WorkflowMisuse as error:
             return [self._misused(str(error))]
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, WorkflowStuck):
             raise
         except BaseException as error:  # noqa: BLE001 - user code, `sys.exit` included, holds its session and no more
             return [self._held("workflow_raised", error)]

@@ -35,5 +35,9 @@ class WorkflowMisuse(Exception):
     """The workflow did what no workflow may (real I/O, a step after the end); says what to use instead."""
 
 
+class WorkflowStuck(BaseException):
+    """This activation ran for too long without a wait. Not an Exception on purpose: it must get out of user code."""
+
+
 class TurnDropped(BaseException):
     """This coroutine was let go; whatever it still asks for is discarded. Not an Exception on purpose."""
