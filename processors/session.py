@@ -179,7 +179,7 @@ class CommandHandler:
         try:
             with self._limit:
                 refusal = self._handle(session, run)
-        except (Exception, WorkflowStuck) as error:  # noqa: BLE001 - one session must never stop a partition
+        except BaseException as error:  # noqa: BLE001 - one session must never stop a partition, nor a `sys.exit` in its state's class
             run = _Run(received, run.now_ms)  # it may have failed at a kept command
             self._restore(session, before)
             told = storable_text(f"{type(error).__name__}: {error}", FAULT_MAX)

@@ -12,7 +12,7 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import structlog
@@ -123,7 +123,21 @@ def run_until_signalled(worker: Worker) -> None:
             loop.add_signal_handler(number, worker.stop)
         await worker.run()
 
-    asyncio.run(main())
+    with asyncio.Runner() as runner:
+        run_through_exits(runner.get_loop(), main())
+
+
+def run_through_exits(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]) -> None:
+    """Runs `work` to its end. A `sys.exit` in a task that an activity has begun leaves the loop, which goes on:
+    whoever awaits that task gets it, too, and the worker would otherwise end again with each delivery.
+    """
+    task = loop.create_task(work)
+    while True:
+        try:
+            return loop.run_until_complete(task)
+        except (SystemExit, KeyboardInterrupt):
+            if task.done():
+                raise
 
 
 class Lane:
@@ -348,15 +362,14 @@ class Lane:
 async def perform(runner: Runner, call: Call) -> Body:
     """Runs one attempt to its words: result, failure, or time-out on the loop's monotonic clock.
 
-    Only the worker's own cancellation and Ctrl-C come out as exceptions: an activity that calls `sys.exit` or
-    raises `CancelledError` by itself would otherwise end every worker that tries it.
+    Only the worker's own cancellation comes out as an exception: an activity that calls `sys.exit`, or raises
+    `KeyboardInterrupt` or `CancelledError` by itself, would otherwise end every worker that tries it. Ctrl-C is not
+    among these: it is a signal, and the worker handles it.
     """
     scope = asyncio.timeout(call.task.start_to_close_ms / 1000)
     try:
         async with scope:
             result: Any = await call.start()
-    except KeyboardInterrupt:
-        raise
     except asyncio.CancelledError as error:
         current = asyncio.current_task()
         if current is not None and current.cancelling():

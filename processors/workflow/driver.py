@@ -89,8 +89,6 @@ class Stretch:
         if self._coroutine is not None:
             try:
                 self._coroutine.close()
-            except KeyboardInterrupt:
-                raise
             except BaseException:  # noqa: BLE001, S110 - a dying coroutine's words count for nothing
                 pass
             finally:
@@ -193,9 +191,9 @@ class Stretch:
             return [self._held("workflow_raised", error)]
         except WorkflowMisuse as error:
             return [self._misused(str(error))]
-        except (KeyboardInterrupt, WorkflowStuck):
+        except WorkflowStuck:
             raise
-        except BaseException as error:  # noqa: BLE001 - user code, `sys.exit` included, holds its session and no more
+        except BaseException as error:  # noqa: BLE001 - user code holds its session and no more, whatever it raises: Ctrl-C is a signal that the process handles
             return [self._held("workflow_raised", error)]
 
     def _finish(self, returned: Any) -> list[r.EventBody]:

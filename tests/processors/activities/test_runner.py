@@ -117,6 +117,7 @@ class Mute(Exception):
         (ValueError("a\ud800b"), "a\\ud800b"),
         (ValueError("nul \x00"), "nul \x00"),
         (SystemExit(3), "3"),
+        (KeyboardInterrupt("by itself"), "by itself"),
         (asyncio.CancelledError("by itself"), "by itself"),
         (TimeoutError("the tool's own"), "the tool's own"),
         (ExceptionGroup("several", [ValueError("one")]), "several (1 sub-exception)"),
@@ -128,14 +129,6 @@ def test_whatever_is_raised_is_a_failure_that_can_be_stored(bench, error, told):
 
     failure = outcome_of(bench, pay).failure
     assert (failure.kind, failure.message) == ("raised", told)
-
-
-def test_a_keyboard_interrupt_is_not_an_activitys_failure(bench):
-    async def pay() -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        outcome_of(bench, pay)
 
 
 def test_an_attempt_that_outlives_its_limit_is_cancelled_and_timed_out(bench):

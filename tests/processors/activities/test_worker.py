@@ -17,7 +17,7 @@ from wakeful.events.log.memory_faults import Fate, NoFaults
 from wakeful.events.log.protocol import EndOfPartition, Isolation, LogFault, Place
 from wakeful.processors.activities.contracts import Read
 from wakeful.processors.activities.definitions import activity
-from wakeful.processors.activities.worker import Worker
+from wakeful.processors.activities.worker import Worker, run_through_exits
 from wakeful.processors.app import App, gather
 
 from .conftest import Bench, Clock
@@ -223,6 +223,24 @@ def test_an_activity_that_exits_the_process_is_a_failure_and_the_worker_lives(gu
     until(lambda: guarded.results(), "its failure")
     assert guarded.results()[0].body.failure.type == "SystemExit"
     assert running.alive
+
+
+def test_a_task_of_an_activity_that_exits_the_process_leaves_the_loop_going():
+    told = []
+
+    async def quits() -> None:
+        sys.exit(3)
+
+    async def work() -> None:
+        for _ in range(2):
+            try:
+                await asyncio.gather(quits())
+            except SystemExit as error:
+                told.append(error.code)
+
+    with asyncio.Runner() as runner:
+        run_through_exits(runner.get_loop(), work())
+    assert told == [3, 3]
 
 
 def test_a_blocked_event_loop_is_told_in_the_log(guarded, run, monkeypatch):

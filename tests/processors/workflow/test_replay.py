@@ -97,6 +97,31 @@ def test_a_workflow_that_raises_is_held_and_goes_on_once_fixed() -> None:
     assert hand.refold().state == hand.session.state
 
 
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, GeneratorExit, StopAsyncIteration])
+def test_what_would_end_a_process_holds_its_session_and_no_more(kind: type[BaseException]) -> None:
+    async def leaves(turn: Turn, desk: Desk, message: Message) -> Desk:
+        raise kind
+
+    class Leaving(Desk):
+        def model_post_init(self, context: Any) -> None:
+            raise kind
+
+    async def begins(turn: Turn, desk: Leaving, message: Message) -> Leaving:
+        return desk
+
+    hand = Hand(variant(leaves))
+    assert kinds(hand.open())[-1] == "SessionHeld"
+    hand = Hand()
+    hand.open()
+    begins.__annotations__["desk"] = Leaving
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            "wakeful.processors.workflow.definitions.Workflow._check_initial", lambda _: 0
+        )
+        hand.redeploy(variant(begins), find_order, refund)
+    assert "SessionHeld" in kinds(hand.result("1.1", 500))
+
+
 def test_asyncio_in_a_workflow_is_held_with_a_word_on_what_to_use() -> None:
     async def sleeps(turn: Turn, desk: Desk, message: Message) -> Desk:
         await asyncio.sleep(1)
