@@ -97,7 +97,7 @@ def test_a_workflow_that_raises_is_held_and_goes_on_once_fixed() -> None:
     assert hand.refold().state == hand.session.state
 
 
-@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, GeneratorExit, StopAsyncIteration])
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, GeneratorExit])
 def test_what_would_end_a_process_holds_its_session_and_no_more(kind: type[BaseException]) -> None:
     async def leaves(turn: Turn, desk: Desk, message: Message) -> Desk:
         raise kind
