@@ -43,6 +43,7 @@ from ...events.log.protocol import (
 )
 from ...events.records import ActivityTask
 from ...events.topics import Topics
+from .held import Held
 from .offsets import Offsets, Ticket
 from .runner import Body
 from .sending import Send, Sender
@@ -118,13 +119,13 @@ class WorkerCore:
         self._now_ms = now_ms
         self._hit = hit
         self._draining = draining
-        self._settled = Settled(log, topics.commands)
+        self._settled = Settled(log, topics.commands, late_ms=LATE_MS)
         self._group: Group | None = None
         self._arriving: set[Place] = set()
         self._jobs: dict[str, Job] = {}
         self._sender: Sender[Job | Ticket] = Sender(log, self._acknowledge)
         self._given_back: deque[Job] = deque()
-        self._held: list[Record] = []
+        self._held = Held(self._settled, self.offsets)
         self._faults = 0
         self._log_ms = 0
 
@@ -152,9 +153,9 @@ class WorkerCore:
         """Takes up to `records_max` records and returns those that are to run."""
         try:
             self._adopt()
-            self._held += self._joined.poll(records_max, timeout_ms)
+            self._held.add(self._joined.poll(records_max, timeout_ms))
             self.settle()
-            self._look_up(self._held)
+            self._log_ms = self._held.look_up(self._log_ms)
         except (Fatal, OffsetGone):
             raise
         except LogFault as fault:
@@ -164,8 +165,7 @@ class WorkerCore:
             logger.info("asking again", queue=self.queue, times=self._faults, fault=str(fault))
             return []  # what was fetched is held, and taken once its results can be looked up
         self._faults = 0
-        records, self._held = self._held, []
-        return self._take(records)
+        return self._take(self._held.take())
 
     def report(self, job: Job, body: Body) -> None:
         """Sends the result of a job; it is settled when the broker has acknowledged it."""
@@ -283,15 +283,7 @@ class WorkerCore:
 
     def _forget(self, places: Sequence[Place]) -> None:
         self.offsets.drop(places)
-        self._held = [r for r in self._held if Place(r.topic, r.partition) not in places]
-
-    def _look_up(self, records: Sequence[Record]) -> None:
-        """Learns which of these have a result in the log, if any of them was delivered before."""
-        old_ms = [r.timestamp_ms for r in records if self._was_delivered(r)]
-        if old_ms:
-            self._settled.cover(min(old_ms))
-        elif records and self._settled.known and self.offsets.all_fresh():
-            self._settled.forget()
+        self._held.drop(places)
 
     def _take(self, records: Sequence[Record]) -> list[Job]:
         jobs = []
@@ -302,10 +294,6 @@ class WorkerCore:
                 self._hit("w.leased")
                 jobs.append(job)
         return jobs
-
-    def _was_delivered(self, record: Record) -> bool:
-        mark = self.offsets.mark(Place(record.topic, record.partition))
-        return mark is not None and record.offset < mark.fresh_from
 
     def _take_one(self, record: Record) -> Job | None:
         mark = self.offsets.mark(Place(record.topic, record.partition))

@@ -47,6 +47,11 @@ class Watermark:
         self._open.pop(offset, None)
 
     @property
+    def position(self) -> int:
+        """The next offset to be taken."""
+        return self._next
+
+    @property
     def all_fresh(self) -> bool:
         """Whether everything from here on was never delivered to anybody."""
         return self._next >= self.fresh_from
@@ -83,6 +88,14 @@ class Offsets:
     def places(self) -> list[Place]:
         """The partitions this worker has."""
         return list(self._marks)
+
+    def old(self) -> dict[Place, tuple[int, int]]:
+        """Per partition, from where to where tasks may have been delivered before and are not taken yet."""
+        return {
+            place: (mark.position, mark.fresh_from)
+            for place, mark in self._marks.items()
+            if not mark.all_fresh
+        }
 
     def all_fresh(self) -> bool:
         """Whether no partition has tasks left that were delivered before."""

@@ -1,22 +1,46 @@
 """Which attempts have a result in the log already, although their tasks are delivered again.
 
 A killed worker leaves tasks whose results it had sent and whose offsets it had not committed. They come back to
-another worker, which must not run them again: the log knows. One scan of the commands topic answers for all tasks
-of an assignment, from the time of the earliest of them to the topic's end.
+another worker, which must not run them again: the log knows. Asked for the first of them, this reads ahead in the
+tasks (`AHEAD_MAX` at most) and then through the commands once, from the time of the earliest that still can run.
+
+- Memory is bounded by what was read ahead, whatever lies in the commands: only results asked for are kept.
+- After a long outage most tasks are past their deadlines by the log's clock; they ask for nothing.
+- Headers only say where to look: a result counts for the session, activity and attempt that its bytes name, and only
+  under that session's key, which is how the session processor takes it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+
+import structlog
 
 from ...commands.models import CompleteActivity, FailActivity
 from ...commands.wire import decode_command
-from ...events.errors import Undecodable
+from ...events.codec import decode_task
+from ...events.errors import InvalidKey, Undecodable
 from ...events.headers import find
-from ...events.log.protocol import EndOfPartition, Isolation, Log, LogFault, Place, Record
+from ...events.keys import session_key
+from ...events.log.protocol import (
+    EndOfPartition,
+    Isolation,
+    Log,
+    LogFault,
+    OffsetGone,
+    Place,
+    Record,
+)
 
 MARGIN_MS = 10_000
 """How far brokers' clocks may differ: a result is looked for that long before its task."""
+
+AHEAD_MAX = 50_000
+"""Tasks that one look-up answers for, over all partitions; about 20 MB while it lasts."""
+
+TAIL = 50
+"""Offsets before a partition's end from which the log's time is taken; some of them may be markers."""
 
 IDLE_POLLS_MAX = 200
 """Empty polls before a scan gives up, 20 s in all: a pending transaction is settled by the broker before that."""
@@ -27,108 +51,147 @@ POLL_MS = 100
 
 _TYPES = frozenset({b"wakeful.v1.CompleteActivity", b"wakeful.v1.FailActivity"})
 
+logger = structlog.get_logger("wakeful.worker")
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The part of a partition that still has to be read."""
+    """A part of a partition."""
 
     start: int
     end: int
 
 
 class Settled:
-    """The ids of results found so far; grows when an earlier task asks, never shrinks until `forget`."""
+    """The command ids of results found by the last look-up, and up to which offsets of the tasks it answers."""
 
-    def __init__(self, log: Log, commands_topic: str) -> None:
+    def __init__(
+        self, log: Log, commands_topic: str, *, late_ms: int, ahead_max: int = AHEAD_MAX
+    ) -> None:
+        """`late_ms`: how far past its deadline a task is not run any more, so that nobody asks for its result."""
+        if ahead_max < 1:
+            raise ValueError(f"ahead_max is {ahead_max}, it must be at least 1")
         self._log = log
         self._topic = commands_topic
-        self._ids: set[str] = set()
-        self._since_ms: int | None = None
-        self._starts: dict[Place, int] = {}
+        self._late_ms = late_ms
+        self._ahead_max = ahead_max
+        self._found: set[str] = set()
+        self._upto: dict[Place, int] = {}
         self.scans = 0
+        self.scanned = 0
 
     def __contains__(self, command_id: str) -> bool:
-        return command_id in self._ids
+        return command_id in self._found
 
     @property
     def known(self) -> int:
         """How many results are held in memory."""
-        return len(self._ids)
+        return len(self._found)
+
+    def answers_for(self, place: Place, offset: int) -> bool:
+        """Whether the last look-up was told of the task at this offset."""
+        return offset < self._upto.get(place, 0)
 
     def forget(self) -> None:
         """Drops what was found, for a new assignment or when its old tasks are all seen."""
-        self._ids.clear()
-        self._starts.clear()
-        self._since_ms = None
+        self._found = set()
+        self._upto = {}
 
-    def cover(self, task_ms: int) -> None:
-        """Makes sure that every result of a task appended at `task_ms` or later is known, as of the first scan."""
-        if self._since_ms is not None and self._since_ms <= max(0, task_ms - MARGIN_MS):
-            return
-        since_ms = max(
-            0, task_ms - 2 * MARGIN_MS
-        )  # the next task asked for may be a little earlier
+    def look_up(self, tasks: Mapping[Place, Span], log_ms: int) -> int:
+        """Answers for the tasks at the beginning of each span, as of now; what was found before is dropped.
+
+        Gives the log's time, by which tasks past their deadlines were left out: whoever asks must not run them.
+        """
+        self.forget()
+        width = max(1, self._ahead_max // max(1, len(tasks)))
+        firsts = self._log.ends(list(tasks), Isolation.COMMITTED)
+        starts = {place: max(span.start, firsts[place][0]) for place, span in tasks.items()}
+        tails = {p: Span(max(starts[p], s.end - TAIL), s.end) for p, s in tasks.items()}
+        ahead = {p: Span(starts[p], min(s.end, starts[p] + width)) for p, s in tasks.items()}
+        log_ms = max([log_ms, *(record.timestamp_ms for record in self._records(tails))])
+        asked: set[str] = set()
+        since_ms: int | None = None
+        for record in self._records(ahead):
+            command_id = self._asks_for(record, log_ms)
+            if command_id is not None:
+                asked.add(command_id)
+                at_ms = record.timestamp_ms
+                since_ms = at_ms if since_ms is None else min(since_ms, at_ms)
+        found = set() if since_ms is None else self._scan(asked, max(0, since_ms - MARGIN_MS))
+        self._found, self._upto = found, {place: span.end for place, span in ahead.items()}
+        return log_ms
+
+    def _asks_for(self, record: Record, log_ms: int) -> str | None:
+        try:
+            task = decode_task(record.value, record.headers)
+        except Undecodable:
+            return None  # it goes to the dead letters when it is taken
+        if task.deadline_ms + self._late_ms <= log_ms:
+            return None
+        return f"{task.idempotency_key}#{task.attempt}"
+
+    def _scan(self, asked: set[str], since_ms: int) -> set[str]:
+        """Which of these have a result, appended since then."""
+        self.scans += 1
         places = [Place(self._topic, n) for n in range(self._log.partitions(self._topic))]
         starts = self._log.offsets_at(places, since_ms)
         ends = self._log.ends(places, Isolation.UNCOMMITTED)
-        spans = {
-            place: Span(max(starts[place], first), self._starts.get(place, end))
-            for place, (first, end) in ends.items()
-        }
-        self._scan({place: span for place, span in spans.items() if span.start < span.end})
-        self._starts = {place: span.start for place, span in spans.items()}
-        self._since_ms = since_ms
+        spans = {p: Span(max(starts[p], first), end) for p, (first, end) in ends.items()}
+        found = set()
+        for record in self._records(spans):
+            self.scanned += 1
+            command_id = result_id(record)
+            if command_id in asked:
+                found.add(command_id)
+        logger.debug("results looked up", asked=len(asked), found=len(found), since_ms=since_ms)
+        return found
 
-    def _scan(self, spans: dict[Place, Span]) -> None:
+    def _records(self, spans: Mapping[Place, Span]) -> Iterator[Record]:
         """Reads the spans to their ends, or raises `LogFault`: half an answer is none."""
-        if not spans:
+        left = {place: span.end for place, span in spans.items() if span.start < span.end}
+        if not left:
             return
-        self.scans += 1
-        left = {place: span.end for place, span in spans.items()}
         idle_polls = 0
         reader = self._log.reader(Isolation.COMMITTED)
         try:
-            reader.assign({place: span.start for place, span in spans.items()})
+            reader.assign({place: spans[place].start for place in left})
             while left:
                 items = reader.poll(RECORDS_MAX, POLL_MS)
                 for item in items:
-                    self._read(item, left)
+                    place = Place(item.topic, item.partition)
+                    reached = item.offset if isinstance(item, EndOfPartition) else item.offset + 1
+                    if place not in left:
+                        continue
+                    if isinstance(item, Record) and item.offset < left[place]:
+                        yield item
+                    if reached >= left[place]:
+                        del left[place]
                 idle_polls = 0 if items else idle_polls + 1
                 if idle_polls > IDLE_POLLS_MAX:
-                    told = ", ".join(
-                        f"{p.topic}[{p.partition}] to {end}" for p, end in left.items()
-                    )
-                    raise LogFault(
-                        f"recorded results cannot be read, a transaction may be open: {told} unread"
-                    )
+                    raise LogFault(f"a transaction may be open: {_told(left)} unread")
+        except OffsetGone as gone:  # retention was quicker: the next look-up begins behind it
+            raise LogFault(str(gone)) from gone
         finally:
             reader.close()
 
-    def _read(self, item: Record | EndOfPartition, left: dict[Place, int]) -> None:
-        place = Place(item.topic, item.partition)
-        if isinstance(item, Record):
-            self._note(item)
-            reached = item.offset + 1
-        else:
-            reached = item.offset
-        if place in left and reached >= left[place]:
-            del left[place]
-
-    def _note(self, record: Record) -> None:
-        try:
-            found = result_id(record)
-        except Undecodable:
-            return  # the session processor sends it to the dead letters; it settles nothing
-        if found is not None:
-            self._ids.add(found)
-
 
 def result_id(record: Record) -> str | None:
-    """The command id of a worker's result; null for any other command."""
-    type_, id_ = find(record.headers, "ce_type"), find(record.headers, "ce_id")
-    if type_ is not None and id_ is not None:
-        return id_.decode("utf-8", "replace") if type_ in _TYPES else None
-    command = decode_command(record.value, record.headers)
-    if isinstance(command.body, CompleteActivity | FailActivity):
-        return command.header.command_id
-    return None
+    """The id of the attempt whose result this is, as the session processor would take it; null for all else."""
+    type_ = find(record.headers, "ce_type")
+    if type_ is not None and type_ not in _TYPES:
+        return None
+    try:
+        command = decode_command(record.value, record.headers)
+        header, body = command.header, command.body
+        if not isinstance(body, CompleteActivity | FailActivity):
+            return None
+        key = session_key(header.tenant, header.session_id)
+    except (Undecodable, InvalidKey):
+        return None  # the session processor sends it to the dead letters; it settles nothing
+    if record.key != key:
+        return None  # the same
+    return f"{key.decode()}/{body.activity_id.replace('.', '/')}#{body.attempt}"
+
+
+def _told(left: Mapping[Place, int]) -> str:
+    return ", ".join(f"{place.topic}[{place.partition}] to {end}" for place, end in left.items())
