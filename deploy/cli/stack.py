@@ -14,6 +14,7 @@ from .context import AsJson
 if TYPE_CHECKING:
     from ..run_file import Running
     from ..stack import ServiceStatus, Stack
+    from .behind import Behind
 
 
 def up(*, as_json: AsJson = False) -> None:
@@ -74,7 +75,10 @@ def reset(*, yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask."
 
 
 def status(*, as_json: AsJson = False) -> int:
-    """Show what runs: services, and the processes of 'wakeful run'. Exits with 5 if a service is stopped."""
+    """Show what runs: services, the processes of 'wakeful run', and how many records they are behind.
+
+    Exits with 5 if a service is stopped.
+    """
     from .output import note, table, write_json
 
     services = [_or_environment(service) for service in _stack().status()]
@@ -91,11 +95,13 @@ def status(*, as_json: AsJson = False) -> int:
         for s in services
     ]
     processes = _processes(running)
+    late = _behind(services)
     if as_json:
         app = None
         if running is not None and running.alive:
             app = {"pid": running.pid, "app": running.app, "namespace": running.namespace}
-        write_json({"services": rows, "run": app, "processes": processes})
+        lags = {"lag": late.lags, "lag_unknown": late.unknown}
+        write_json({"services": rows, "run": app, "processes": processes, **lags})
     else:
         table(
             ("service", "state", "pid", "address", "detail"), [list(row.values()) for row in rows]
@@ -105,11 +111,22 @@ def status(*, as_json: AsJson = False) -> int:
                 ("process", "state", "pid", "restarts", "log"),
                 [list(p.values()) for p in processes],
             )
-        elif complete:
+        table(("reader", "topic", "partition", "lag"), [list(one.values()) for one in late.lags])
+        for why in late.unknown:
+            note(f"lag unknown: {why}")
+        if complete and not processes:
             note("no app runs here: 'wakeful run APP' starts one")
         if not complete:
             note("'wakeful up' starts what is stopped")
     return Exit.DONE if complete else Exit.UNAVAILABLE
+
+
+def _behind(services: list[ServiceStatus]) -> Behind:
+    """Nobody is asked where no broker is."""
+    from .behind import Behind, behind
+
+    reached = any(s.name == "kafka" and s.state != "stopped" for s in services)
+    return behind() if reached else Behind()
 
 
 def _or_environment(service: ServiceStatus) -> ServiceStatus:

@@ -252,6 +252,22 @@ def test_status_without_a_stack_is_complete_and_says_so_by_its_code(run: Run) ->
         "redis": "stopped",
     }
     assert (found["run"], found["processes"]) == (None, [])
+    assert (found["lag"], found["lag_unknown"]) == ([], [])
+
+
+def test_status_tells_why_no_lag_is_known_and_does_not_fail_for_it(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wakeful.deploy.cli.context.KAFKA_LIMIT_S", 0.2)
+    for name, url in (
+        ("KAFKA", "127.0.0.1:1"),
+        ("POSTGRES", "postgresql://127.0.0.1:1/x"),
+        ("REDIS", "redis://127.0.0.1:1"),
+    ):
+        monkeypatch.setenv(f"WAKEFUL_{name}", url)
+    code, _, err = run("status")
+    assert code == Exit.DONE
+    assert "lag unknown: no answer from kafka at 127.0.0.1:1" in err
 
 
 def test_output_to_a_pipe_has_no_colours(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -211,6 +211,27 @@ def test_a_failed_activity_fails_the_session_with_its_words(cli: Cli) -> None:
     assert "failure     raised: no order order-0 (ValueError)" in out
 
 
+def test_status_shows_how_many_records_the_readers_are_behind(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli("session", "open", "refund-desk", "--session", "r5")
+    limit = time.monotonic() + LIMIT_S
+    while True:
+        _, found, _ = cli("status", "--json")
+        behind = sum(one["lag"] for one in found["lag"])
+        if not behind or time.monotonic() > limit:
+            break
+    assert (behind, found["lag_unknown"]) == (0, [])
+    places = [(one["reader"], one["topic"].split(".")[1]) for one in found["lag"]]
+    assert places == [("processors", "commands")] * 4 + [("projector", "events")] * 4
+    _, out, _ = cli("status")
+    assert re.search(r"^projector +cli\d+\.events\.v1 +3 +\d+$", out, re.MULTILINE)
+    monkeypatch.setenv("WAKEFUL_NAMESPACE", "nothing-here")
+    _, found, _ = cli("status", "--json")
+    assert found["lag"] == []
+    assert "namespace nothing-here has no topics" in found["lag_unknown"][0]
+
+
 def test_events_and_outcomes_are_tailed_as_lines_and_objects(cli: Cli) -> None:
     cli("session", "open", "refund-desk", "--session", "r4")
     code, out, _ = cli("tail", "--session", "r4", "--from-start", "--no-follow")
