@@ -74,7 +74,10 @@ def apply_topics(log: Log, settings: Settings, queues: Iterable[str]) -> list[st
             f"namespace {settings.namespace} has {found} partitions, WAKEFUL_PARTITIONS is {settings.partitions}: "
             f"sessions would move away from their history; set it to {found}, or use another WAKEFUL_NAMESPACE",
         )
-    return log.create_topics(settings.topics.specs(queues, settings.partitions))
+    replicas = settings.min_insync_replicas
+    return log.create_topics(
+        settings.topics.specs(queues, settings.partitions, min_insync_replicas=replicas)
+    )
 
 
 @contextmanager

@@ -11,7 +11,8 @@
 | `WAKEFUL_ACTOR` | who speaks, in the record | the user's name |
 | `WAKEFUL_HOME` | the folder of state and logs | `.wakeful` |
 | `WAKEFUL_DIGEST_KEY` | key of all digests: 32 hex digits or more, or text of 16 bytes or more | one that everybody knows |
-| `WAKEFUL_PARTITIONS` | partitions per topic, chosen once | 4 |
+| `WAKEFUL_PARTITIONS` | partitions per topic, chosen once; 12 are the advice for production | 4 |
+| `WAKEFUL_MIN_INSYNC_REPLICAS` | replicas that must have a record; 2 where brokers keep three, in production | 1 |
 | `WAKEFUL_ALWAYS_REPLAY` | rebuild workflows before every activation (slow, strict) | 0 |
 | `WAKEFUL_FAILPOINT` | `p.produced:3` kills the process there on the third pass | none |
 | `WAKEFUL_LOG` | debug, info, warning or error | info |
@@ -30,7 +31,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from ..events.errors import InvalidKey
 from ..events.keys import check_id
-from ..events.topics import PARTITIONS_LOCAL, Topics
+from ..events.topics import PARTITIONS_LOCAL, PARTITIONS_PRODUCTION, Topics
 from ..processors.failpoints import Failpoints
 from .exits import Exit, Stopped
 
@@ -43,10 +44,14 @@ DIGEST_KEY_BYTES_MIN = 16
 
 PARTITIONS_MAX = 1_000
 
+REPLICAS_MAX = 10
+"""More copies of one record nobody keeps; a typo in it would stop every producer."""
+
 _HEX = re.compile(r"(?:[0-9a-fA-F]{2}){16,}")
 
 _EXPECTED = {
-    "partitions": f"a whole number from 1 to {PARTITIONS_MAX}",
+    "partitions": f"a whole number from 1 to {PARTITIONS_MAX}; {PARTITIONS_PRODUCTION} are the advice for production",
+    "min_insync_replicas": f"a whole number from 1 to {REPLICAS_MAX}",
     "always_replay": "0 or 1",
     "log": "debug, info, warning or error",
     "log_format": "text or json",
@@ -68,6 +73,7 @@ class Settings(BaseModel):
     home: Path = Path(".wakeful")
     digest_key: bytes = Field(default=LOCAL_DIGEST_KEY, repr=False)
     partitions: int = Field(default=PARTITIONS_LOCAL, ge=1, le=PARTITIONS_MAX)
+    min_insync_replicas: int = Field(default=1, ge=1, le=REPLICAS_MAX)
     always_replay: bool = False
     failpoint: str = ""
     log: Literal["debug", "info", "warning", "error"] = "info"
@@ -133,6 +139,7 @@ class Settings(BaseModel):
             "HOME": self.home.absolute(),
             "DIGEST_KEY": self.digest_key.hex(),
             "PARTITIONS": self.partitions,
+            "MIN_INSYNC_REPLICAS": self.min_insync_replicas,
             "ALWAYS_REPLAY": int(self.always_replay),
             "LOG": self.log,
             "LOG_FORMAT": self.log_format,

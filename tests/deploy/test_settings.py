@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from wakeful.deploy.exits import Exit, Stopped
+from wakeful.deploy.processes import apply_topics
 from wakeful.deploy.settings import LOCAL_DIGEST_KEY, Settings, load_settings
+from wakeful.events.log.memory import MemoryLog
 
 URLS = {
     "WAKEFUL_KAFKA": "broker:9092",
@@ -42,6 +44,8 @@ def test_without_a_stack_and_a_url_the_next_step_is_named(tmp_path: Path) -> Non
     [
         ("WAKEFUL_PARTITIONS", "abc", "expected a whole number from 1 to 1000"),
         ("WAKEFUL_PARTITIONS", "0", "expected a whole number from 1 to 1000"),
+        ("WAKEFUL_PARTITIONS", "0", "12 are the advice for production"),
+        ("WAKEFUL_MIN_INSYNC_REPLICAS", "0", "expected a whole number from 1 to 10"),
         ("WAKEFUL_NAMESPACE", "Bad Name", "use a-z 0-9"),
         ("WAKEFUL_TENANT", "a/b", "use 1 to 128 of"),
         ("WAKEFUL_ALWAYS_REPLAY", "maybe", "expected 0 or 1"),
@@ -57,6 +61,15 @@ def test_a_value_that_cannot_work_is_named_with_its_variable(
     assert error.message.startswith(f"{variable}={value}: ")
     assert told in error.message
     assert error.code == Exit.USAGE
+
+
+def test_replicas_in_sync_reach_the_topics_that_are_created(tmp_path: Path) -> None:
+    environ = {**URLS, "WAKEFUL_HOME": str(tmp_path), "WAKEFUL_MIN_INSYNC_REPLICAS": "2"}
+    given, log = load_settings(environ), MemoryLog()
+    created = apply_topics(log, given, ["default"])
+    assert given.topics.events in created
+    made = log._broker.topics.values()
+    assert {topic.spec.config["min.insync.replicas"] for topic in made} == {"2"}
 
 
 def test_a_short_digest_key_is_refused_without_being_shown(tmp_path: Path) -> None:
@@ -98,6 +111,7 @@ def test_a_child_gets_exactly_the_settings_of_its_supervisor_without_the_crash_p
         home=tmp_path,
         digest_key=b"\x01" * 16,
         partitions=12,
+        min_insync_replicas=2,
         always_replay=True,
         failpoint="p.begun",
         log="debug",
