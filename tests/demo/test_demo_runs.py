@@ -47,6 +47,7 @@ def test_nothing_is_lost_or_done_twice(endpoints, postgres_url, tmp_path) -> Non
         WAKEFUL_KAFKA=endpoints.kafka,
         WAKEFUL_POSTGRES=postgres_url,
         WAKEFUL_REDIS=endpoints.redis,
+        WAKEFUL_ALWAYS_REPLAY="1",
     )
     assert run.returncode == 0, run.stderr
     report = json.loads(run.stdout)

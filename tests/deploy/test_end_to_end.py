@@ -41,6 +41,7 @@ def desk(
         tenant="acme",
         actor="ann",
         home=tmp_path_factory.mktemp("run"),
+        always_replay=True,
     )
     queues = ["default", "payments"]
     with kafka(settings, may_be_empty=True) as log:
