@@ -41,6 +41,9 @@ CONFIRM_MS = 15_000
 NAME_LENGTH_MAX = 200
 """Characters of a command id, an actor, a channel, an idempotency key."""
 
+SEQ_MAX = 2**63 - 1
+"""What an Avro long holds."""
+
 DIGEST_BYTES = 32
 
 _SESSIONS = uuid.uuid5(uuid.NAMESPACE_URL, "wakeful:session")
@@ -359,6 +362,6 @@ def _digest(value: bytes | str) -> bytes:
 
 
 def _seq(value: int | None) -> int | None:
-    if value is not None and value < 0:
-        raise Rejected(f"expected_seq is {value}, it must be zero or more")
+    if value is not None and not 0 <= value <= SEQ_MAX:
+        raise Rejected(f"expected_seq is {value}, it must be zero or more, and a number of 64 bits")
     return value

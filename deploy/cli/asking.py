@@ -23,13 +23,18 @@ DECIDED_MS = 5_000
 LOOK_MS = 400
 """Between two questions whether the processors are past a command from which no fact has come."""
 
+WAIT_MAX_S = 7 * 24 * 3600
+"""The longest wait: no terminal stays open longer, and infinity is no number of milliseconds."""
+
 Detach = Annotated[
     bool, typer.Option("--detach", help="Return once Kafka has it, before it is decided.")
 ]
 Wait = Annotated[
     bool, typer.Option("--wait", "-w", help="Wait until the session rests, and show its replies.")
 ]
-Timeout = Annotated[float, typer.Option(min=0.1, help="Seconds that --wait may take.")]
+Timeout = Annotated[
+    float, typer.Option(min=0.1, max=WAIT_MAX_S, help="Seconds that --wait may take.")
+]
 Actor = Annotated[
     str | None, typer.Option(help="Who asks, in the record. (default: WAKEFUL_ACTOR, else you)")
 ]

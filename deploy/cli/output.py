@@ -19,8 +19,9 @@ COLOURS = (36, 33, 32, 35, 34, 31)
 
 
 def write_json(value: object) -> None:
-    """One JSON value on stdout, on one line."""
-    sys.stdout.write(json.dumps(value, default=plain, ensure_ascii=False) + "\n")
+    """One JSON value on stdout, on one line; a lone surrogate, which UTF-8 has not, stays an escape."""
+    text = json.dumps(value, default=plain, ensure_ascii=False)
+    sys.stdout.write(text.encode("utf-8", "backslashreplace").decode() + "\n")
     sys.stdout.flush()
 
 

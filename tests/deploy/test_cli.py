@@ -17,6 +17,7 @@ from wakeful.deploy import loading
 from wakeful.deploy.cli import app
 from wakeful.deploy.cli.errors import explain
 from wakeful.deploy.cli.main import invoke
+from wakeful.deploy.cli.output import write_json
 from wakeful.deploy.exits import Exit, Stopped
 from wakeful.events.errors import Corrupt, Rejected, Transient
 from wakeful.events.log.protocol import Fatal, LogFault
@@ -141,6 +142,7 @@ def test_without_a_stack_each_command_says_how_to_start_one(
         (("session", "send", "s1", "{", "--data"), "TEXT is not JSON"),
         (("session", "send", "s1", "hi", "--wait", "--detach"), "contradict each other"),
         (("session", "send", "s1", "\udcff", "--detach"), "TEXT is not UTF-8"),
+        (("session", "send", "s1", "hi", "--wait", "--timeout", "inf"), "'--timeout'"),
         (("session", "open", "w", "--session", "a", "--idempotency-key", "b"), "not both"),
         (("session", "list", "--limit", "0"), "--limit is 0: give a number from 1 to 1000"),
         (("session", "list", "--status", "Asleep"), "expected one of Opened, Running"),
@@ -268,6 +270,12 @@ def test_status_tells_why_no_lag_is_known_and_does_not_fail_for_it(
     code, _, err = run("status")
     assert code == Exit.DONE
     assert "lag unknown: no answer from kafka at 127.0.0.1:1" in err
+
+
+def test_text_that_utf8_cannot_hold_is_still_json(capfd: pytest.CaptureFixture[str]) -> None:
+    said = {"text": "lone \ud800, paired \U0001f600, nul \x00"}
+    write_json(said)
+    assert json.loads(capfd.readouterr().out) == said
 
 
 def test_output_to_a_pipe_has_no_colours(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
