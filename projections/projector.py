@@ -7,19 +7,22 @@ the simulation can drop the projector exactly there. Rules:
 - An event is applied if its `seq` is the next of its session's row; a repeat is skipped whatever its offset.
 - A hole in a session's `seq` means that records came out of order: seek back once. If the hole is still there, the
   log itself has it: it is recorded as a gap and the projector goes on.
-- A record that cannot be decoded, projected or stored is recorded as a gap; the others go on.
+- A record that cannot be decoded, projected or stored is recorded as a gap; the others go on. So is one that is not
+  its session's: under another key, or not continuing the hash chain as far as this process has seen it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 
 import structlog
 
 from ..events.errors import Transient, Undecodable
 from ..events.log.protocol import EndOfPartition, Place, Reader, Record
-from ..events.records import Event
+from ..events.records import Envelope, Event
+from .chains import Chains
 from .project import Unprojectable, project
 from .rows import SESSIONS, Change, Key, Row, fold_all, no_rows
 from .views import Batch, Gap, Moved, RowsRefused, Views, ViewsLost
@@ -38,6 +41,15 @@ _log = structlog.get_logger()
 
 class Reordered(Transient):
     """A session's events came with a hole: read again from the stored position."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A record that can be projected."""
+
+    record: Record
+    envelope: Envelope
+    changes: list[Change]
 
 
 class Projector:
@@ -66,6 +78,7 @@ class Projector:
         self._poll_ms = poll_ms
         self._rows_max = rows_max
         self._rows = no_rows()
+        self._chains = Chains()
         self._stored: dict[Place, int] = {}
         self._ends: dict[Place, int] = {}
         self._holes: set[tuple[Place, int]] = set()
@@ -116,6 +129,7 @@ class Projector:
         """What was folded may or may not be stored; the next read tells."""
         self.faults += 1
         self._rows = no_rows()
+        self._chains.forget()
         _log.warning(
             "projector starts over", cause=str(fault), kind=type(fault).__name__, faults=self.faults
         )
@@ -181,7 +195,7 @@ class Projector:
     def _project(self, records: Sequence[Record], moves: Mapping[Place, tuple[int, int]]) -> Batch:
         gaps: list[Gap] = []
         read = list(self._changes(records, gaps))
-        self._load(SESSIONS, {changes[0].key for _, changes in read})
+        self._load(SESSIONS, {one.changes[0].key for one in read})
         fresh = list(self._fresh(read, gaps))
         self._load_others(fresh)
         touched: dict[str, dict[Key, Row]] = {}
@@ -193,9 +207,7 @@ class Projector:
                 ]
         return Batch(moves, {table: list(rows.values()) for table, rows in touched.items()}, gaps)
 
-    def _changes(
-        self, records: Sequence[Record], gaps: list[Gap]
-    ) -> Iterator[tuple[Record, list[Change]]]:
+    def _changes(self, records: Sequence[Record], gaps: list[Gap]) -> Iterator[_Read]:
         decode, refused = self._decode, self._refused
         for record in records:
             if refused and (
@@ -204,38 +216,45 @@ class Projector:
                 gaps.append(_gap(record, "refused", told))
                 continue
             try:
-                changes = project(decode(record))
+                event = decode(record)
+                _check_key(record, event.envelope)
+                changes = project(event)
             except Undecodable as error:
                 gaps.append(_gap(record, error.reason, error.detail))
             except Unprojectable as error:
                 gaps.append(_gap(record, "unprojectable", error.message))
             else:
-                yield record, changes
+                yield _Read(record, event.envelope, changes)
 
-    def _fresh(
-        self, read: Sequence[tuple[Record, list[Change]]], gaps: list[Gap]
-    ) -> Iterator[list[Change]]:
+    def _fresh(self, read: Sequence[_Read], gaps: list[Gap]) -> Iterator[list[Change]]:
         """Leaves out what was applied before; raises `Reordered` at a hole that may close on a second reading."""
         sessions = self._rows[SESSIONS]
         seqs: dict[Key, int] = {}
         found_hole = False
-        for record, changes in read:
-            session = changes[0]
-            seq: int = session.values["seq"]
-            last = seqs.get(session.key)
+        for one in read:
+            record, key, seq = one.record, one.changes[0].key, one.envelope.seq
+            last = seqs.get(key)
             if last is None:
-                row = sessions.get(session.key)
+                row = sessions.get(key)
                 last = row["seq"] if row else 0
             if seq <= last:
+                continue
+            if not self._chains.fits(key, one.envelope):
+                gaps.append(
+                    _gap(
+                        record, "foreign", f"{'/'.join(key)}: event {seq} continues another history"
+                    )
+                )
                 continue
             if seq > last + 1:
                 hole = (Place(record.topic, record.partition), record.offset)
                 found_hole = found_hole or hole not in self._holes
                 self._holes.add(hole)
-                told = f"{'/'.join(session.key)}: no events {last + 1} to {seq - 1}"
+                told = f"{'/'.join(key)}: no events {last + 1} to {seq - 1}"
                 gaps.append(_gap(record, "events_missing", told))
-            seqs[session.key] = seq
-            yield changes
+            seqs[key] = seq
+            self._chains.advance(key, one.envelope, record)
+            yield one.changes
         if found_hole:
             raise Reordered(gaps[-1].detail)
 
@@ -259,9 +278,16 @@ class Projector:
 
     def _trim(self) -> None:
         """Forgets the rows that were loaded first; they are read back when needed."""
+        self._chains.trim(self._rows_max)
         for rows in self._rows.values():
             for key in list(islice(rows, max(0, len(rows) - self._rows_max))):
                 del rows[key]
+
+
+def _check_key(record: Record, envelope: Envelope) -> None:
+    if record.key != f"{envelope.tenant}/{envelope.session_id}".encode():
+        shown = f"key {(record.key or b'')[:100]!r}"
+        raise Undecodable("wrong_key", f"{shown} is not that of the event inside")
 
 
 def _gap(record: Record, reason: str, detail: str) -> Gap:
