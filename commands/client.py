@@ -8,19 +8,17 @@ was not acknowledged may still arrive; asking again under the same id is safe, s
 from __future__ import annotations
 
 import secrets
-import threading
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from ..events.errors import InvalidKey, InvalidPayload, PayloadTooLarge, Rejected, Transient
+from ..events.errors import InvalidKey, InvalidPayload, PayloadTooLarge, Rejected
 from ..events.headers import record_headers
 from ..events.keys import check_id, session_key
 from ..events.limits import TEXT_MAX
-from ..events.log.protocol import Log, LogFault, Place, Producer
+from ..events.log.protocol import Log
 from ..events.payloads import json_payload
 from ..events.topics import Topics
 from .models import (
@@ -33,10 +31,8 @@ from .models import (
     ReleaseSession,
     SendMessage,
 )
+from .sending import CONFIRM_MS, Outlets, Pending, Receipt
 from .wire import encode_command
-
-CONFIRM_MS = 15_000
-"""How long an acknowledgement is waited for: longer than the producer itself tries to deliver."""
 
 NAME_LENGTH_MAX = 200
 """Characters of a command id, an actor, a channel, an idempotency key."""
@@ -48,72 +44,6 @@ DIGEST_BYTES = 32
 
 _SESSIONS = uuid.uuid5(uuid.NAMESPACE_URL, "wakeful:session")
 _OPENINGS = uuid.uuid5(uuid.NAMESPACE_URL, "wakeful:open")
-
-
-class Unconfirmed(Transient):
-    """No broker has confirmed the command in time; it may arrive all the same.
-
-    Ask again with the same `command_id` (and `session_id`): whatever arrives twice is applied once.
-    """
-
-    def __init__(self, command_id: str, session_id: str, why: str) -> None:
-        super().__init__(
-            f"the log did not confirm the command: {why}; ask again with command_id={command_id!r}",
-            session=session_id,
-        )
-        self.command_id = command_id
-        self.session_id = session_id
-
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """The broker has the command: where it lies. Whether it is applied, the session's outcomes tell."""
-
-    session_id: str
-    command_id: str
-    issued_at_ms: int
-    topic: str
-    partition: int
-    offset: int
-
-
-class Pending:
-    """A command that was handed to the producer."""
-
-    def __init__(self, client: Client, header: CommandHeader) -> None:
-        self.session_id = header.session_id
-        self.command_id = header.command_id
-        self._issued_at_ms = header.issued_at_ms
-        self._client = client
-        self._place: Place | None = None
-        self._offset = -1
-        self._fault: LogFault | None = None
-
-    @property
-    def decided(self) -> bool:
-        """Whether the broker, or the producer's patience, has answered."""
-        return self._place is not None or self._fault is not None
-
-    def receipt(self) -> Receipt:
-        """Waits for the acknowledgement; `Unconfirmed` after the client's `confirm_ms`."""
-        self._client._wait_for(self)  # noqa: SLF001 one thing in two classes
-        if self._place is None:
-            why = (
-                str(self._fault)
-                if self._fault
-                else f"no answer within {self._client.confirm_ms} ms"
-            )
-            raise Unconfirmed(self.command_id, self.session_id, why) from self._fault
-        return Receipt(
-            self.session_id, self.command_id, self._issued_at_ms, *self._place, self._offset
-        )
-
-    def delivered(self, place: Place, offset: int, fault: LogFault | None) -> None:
-        """Told by the producer."""
-        if fault is None:
-            self._place, self._offset = place, offset
-        else:
-            self._fault = fault
 
 
 def random_id() -> str:
@@ -148,14 +78,10 @@ class Client:
         self.actor = _name("actor", actor)
         self.channel = _name("channel", channel)
         self.topics = topics
-        self.confirm_ms = confirm_ms
-        self._log = log
         self._digest_key = digest_key
         self._now_ms = now_ms
         self._new_id = new_id
-        self._monotonic = monotonic
-        self._producer: Producer | None = None
-        self._opening_one = threading.Lock()
+        self._outlets = Outlets(log, confirm_ms=confirm_ms, monotonic=monotonic)
 
     def open(
         self,
@@ -244,34 +170,15 @@ class Client:
         )
         encoded = encode_command(Command(header, body))
         headers = record_headers(encoded, f"{key.decode()}/{header.command_id}")
-        pending = Pending(self, header)
-        try:
-            self._open_producer().produce(
-                self.topics.commands,
-                key=key,
-                value=encoded.value,
-                headers=headers,
-                delivered=pending.delivered,
-            )
-        except LogFault as fault:
-            self._replace_producer()
-            raise Unconfirmed(header.command_id, session_id, str(fault)) from fault
-        return pending
+        return self._outlets.send(header, self.topics.commands, key, encoded.value, headers)
 
     def flush(self) -> None:
         """Waits until everything handed over is decided, at most `confirm_ms`; each `Pending` knows its own fate."""
-        if self._producer is None:
-            return
-        try:
-            self._producer.flush(self.confirm_ms)
-        except LogFault as fault:
-            raise Transient(f"the log did not confirm everything: {fault}") from fault
+        self._outlets.flush()
 
     def close(self) -> None:
         """Frees the producer, without waiting."""
-        producer, self._producer = self._producer, None
-        if producer is not None:
-            producer.close()
+        self._outlets.close()
 
     def __enter__(self) -> Self:
         return self
@@ -299,29 +206,6 @@ class Client:
         body = OpenSession(_name("workflow", workflow))
         said = f"{self.tenant}/{session_id}/{workflow}/{self.actor}/{self.channel}"
         return session_id, body, str(uuid.uuid5(_OPENINGS, said))
-
-    def _wait_for(self, pending: Pending) -> None:
-        give_up = self._monotonic() + self.confirm_ms / 1000
-        while not pending.decided and self._producer is not None:
-            left_ms = int((give_up - self._monotonic()) * 1000)
-            if left_ms <= 0:
-                break
-            try:
-                self._producer.flush(left_ms)
-            except LogFault:
-                continue  # of this record or another's: each has its own answer
-        if not pending.decided or pending._fault is not None:  # noqa: SLF001 one thing in two classes
-            self._replace_producer()
-
-    def _open_producer(self) -> Producer:
-        with self._opening_one:  # two at once would each make one, and nobody would flush the other
-            if self._producer is None:
-                self._producer = self._log.producer()
-            return self._producer
-
-    def _replace_producer(self) -> None:
-        """After a fault a producer is not to be trusted; what it still holds is given up."""
-        self.close()
 
 
 def _name(what: str, value: str) -> str:

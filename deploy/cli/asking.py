@@ -14,7 +14,8 @@ from ..settings import Settings
 from .context import client, kafka
 
 if TYPE_CHECKING:
-    from ...commands.client import Client, Receipt
+    from ...commands.client import Client
+    from ...commands.sending import Receipt
     from .watching import Rest, Verdict, Watch
 
 DECIDED_MS = 5_000

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 
-from ...commands.client import Client, Pending, Unconfirmed
+from ...commands.client import Client
 from ...commands.models import OpenSession
+from ...commands.sending import Pending, Unconfirmed
 from ...events.codec import decode_outcome
 from ...events.log.protocol import Isolation, Log, Place, Record
 from ...events.records import Outcome

@@ -9,19 +9,16 @@ import time
 
 import pytest
 
-from wakeful.commands.client import Client, Unconfirmed
+from wakeful.commands.client import Client
 from wakeful.commands.models import DecideApproval, OpenSession, SendMessage
-from wakeful.commands.outcomes import NoOutcome, outcomes, wait_for_outcome
+from wakeful.commands.sending import RETIRED_MAX, Unconfirmed
 from wakeful.commands.wire import command_hash, decode_command, encode_command
-from wakeful.events.codec import encode_outcome
 from wakeful.events.errors import InvalidKey, InvalidPayload, PayloadTooLarge, Rejected, Transient
-from wakeful.events.headers import record_headers
-from wakeful.events.keys import partition_of, session_key
+from wakeful.events.keys import partition_of
 from wakeful.events.log.kafka import KafkaLog
 from wakeful.events.log.memory import MemoryLog
 from wakeful.events.log.memory_faults import Fate, NoFaults
-from wakeful.events.log.protocol import Place, Record
-from wakeful.events.records import Outcome
+from wakeful.events.log.protocol import LogFault, Place, Record
 from wakeful.events.topics import Topics
 
 TOPICS = Topics("desk")
@@ -81,7 +78,7 @@ def test_threads_that_begin_together_share_one_producer(monkeypatch):
 
     def speak():
         together.wait(5)
-        client._open_producer()
+        client.post("s1", client.message("hello"))
 
     threads = [threading.Thread(target=speak) for _ in range(4)]
     for thread in threads:
@@ -276,54 +273,58 @@ def test_one_lost_command_among_many_is_told_by_its_own_receipt():
         lost.receipt()
 
 
-def put_outcome(log, session_id, kind, seq=1):
-    outcome = Outcome("acme", session_id, seq, 0, kind, 1, None, None, None, None, None, None, None)
-    encoded = encode_outcome(outcome)
-    headers = record_headers(encoded, f"acme/{session_id}/{seq}")
-    producer = log.producer()
-    producer.produce(
-        TOPICS.outcomes, key=session_key("acme", session_id), value=encoded.value, headers=headers
-    )
-    producer.flush(1_000)
+class Producers:
+    """A log's producers under the test's eyes: which are closed, and answers held back until told."""
+
+    def __init__(self, monkeypatch, log):
+        self.made, self.closed = [], []
+        make = log.producer
+
+        def watched():
+            producer = make()
+            close = producer.close
+            self.made.append(producer)
+            monkeypatch.setattr(producer, "close", lambda: (self.closed.append(producer), close()))
+            return producer
+
+        monkeypatch.setattr(log, "producer", watched)
 
 
-def test_only_the_sessions_own_outcomes_are_seen(log):
-    for session_id, kind in (("s1", "reply"), ("s2", "reply"), ("s1", "completed")):
-        put_outcome(log, session_id, kind)
-    assert [seen.outcome.kind for seen in outcomes(log, TOPICS, "acme", "s1")] == [
-        "reply",
-        "completed",
-    ]
+def test_one_commands_fault_does_not_end_the_others(monkeypatch):
+    """Another thread's receipt is waited for on the producer that has the command, whatever that one met."""
+    log = new_log(Unreachable(1))
+    producers, client = Producers(monkeypatch, log), client_of(log)
+    lost, kept = client.post("s1", client.message("a")), client.post("s1", client.message("b"))
+    with monkeypatch.context() as held:
+        held.setattr(
+            producers.made[0], "flush", lambda _ms: lost.delivered(None, -1, LogFault("gone"))
+        )
+        with pytest.raises(Unconfirmed, match="gone"):
+            lost.receipt()
+    assert producers.closed == []
+    later = client.post("s1", client.message("c"))
+    assert len(producers.made) == 2
+    assert kept.receipt().command_id == "id-2"
+    assert producers.closed == producers.made[:1]
+    assert later.receipt().command_id == "id-3"
+    client.close()
+    assert producers.closed == producers.made
 
 
-def test_reading_goes_on_behind_what_was_seen(log):
-    for kind in ("reply", "reply", "completed"):
-        put_outcome(log, "s1", kind)
-    first = next(outcomes(log, TOPICS, "acme", "s1"))
-    rest = outcomes(log, TOPICS, "acme", "s1", start=first.offset + 1)
-    assert [seen.outcome.kind for seen in rest] == ["reply", "completed"]
-
-
-def test_an_outcome_that_cannot_be_read_does_not_hide_the_next(log):
-    producer = log.producer()
-    producer.produce(TOPICS.outcomes, key=b"acme/s1", value=b"garbage")
-    put_outcome(log, "s1", "completed")
-    assert [seen.outcome.kind for seen in outcomes(log, TOPICS, "acme", "s1")] == ["completed"]
-
-
-def test_waiting_returns_the_first_outcome_of_a_wanted_kind(log):
-    for kind in ("reply", "approval_wanted", "completed"):
-        put_outcome(log, "s1", kind)
-    seen = wait_for_outcome(log, TOPICS, "acme", "s1", kinds=["approval_wanted"])
-    assert seen.outcome.kind == "approval_wanted"
-
-
-def test_waiting_ends_in_time_and_tells_what_came_instead(log):
-    put_outcome(log, "s1", "reply")
-    with pytest.raises(
-        NoOutcome, match=r"no outcome of completed, failed, cancelled within 20 ms \(came: reply\)"
-    ):
-        wait_for_outcome(log, TOPICS, "acme", "s1", timeout_ms=20)
+def test_producers_that_met_faults_do_not_gather(monkeypatch):
+    log = new_log()
+    producers, client = Producers(monkeypatch, log), client_of(log)
+    for number in range(20):
+        client.post("s1", client.message(str(number)))  # nobody asks what became of it
+        failed = client.post("s1", client.message("x"))
+        failed.delivered(None, -1, LogFault("gone"))
+        with pytest.raises(Unconfirmed):
+            failed.receipt()
+    assert len(producers.made) == 20
+    assert len(producers.closed) == 20 - RETIRED_MAX
+    client.flush()
+    client.close()
+    assert len(producers.closed) == 20
 
 
 def test_a_broker_that_cannot_be_reached_is_told_in_time_and_transient():
