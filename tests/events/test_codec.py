@@ -1,15 +1,9 @@
 """Records to bytes and back: exact, bounded, and by the schema that wrote them."""
 
-import contextlib
 import dataclasses
 import io
 import json
-import resource
-import time
-import types
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
 import fastavro
 import pytest
@@ -20,20 +14,14 @@ from hypothesis import strategies as st
 
 from wakeful.commands.models import (
     Command,
-    CommandBody,
     CommandHeader,
     DecideApproval,
-    OpenSession,
     SendMessage,
 )
 from wakeful.commands.wire import COMMANDS
 from wakeful.events.codec import (
     EVENTS,
-    OUTCOMES,
-    SNAPSHOTS,
-    STATES,
     TASKS,
-    Codec,
     Encoded,
     Undecodable,
     decode_event,
@@ -46,109 +34,32 @@ from wakeful.events.errors import PayloadTooLarge
 from wakeful.events.headers import FINGERPRINT
 from wakeful.events.limits import EVENT_MAX, ITEMS_MAX, PAYLOAD_MAX
 from wakeful.events.records import (
-    ActivityCompleted,
     ActivityTask,
     ApprovalGranted,
     ApprovalRejected,
-    Cause,
-    Envelope,
     Event,
-    EventBody,
     MessageReceived,
     NextValid,
-    Outcome,
-    PartitionMark,
-    Payload,
     SessionCancelled,
     SessionOpened,
     SessionWaiting,
-    Snapshot,
     TimerFired,
     TurnStarted,
     Version,
 )
 from wakeful.events.state import Head, SessionState, State
-from wakeful.schemas import Library, SchemaVersion, bundled
-from wakeful.schemas.library import fingerprint_of
+from wakeful.schemas import bundled
 
-FOLDER = Path(__file__).parents[2] / "schemas"
-
-SINGLE: dict[type, Codec] = {
-    ActivityTask: TASKS,
-    Outcome: OUTCOMES,
-    Snapshot: SNAPSHOTS,
-    PartitionMark: SNAPSHOTS,
-    SessionState: STATES,
-}
-CLASSES = (*get_args(EventBody), *get_args(CommandBody), *SINGLE)
-
-LEAVES: dict[Any, st.SearchStrategy[Any]] = {
-    str: st.text(st.characters(exclude_categories=["Cs"]), max_size=70),
-    int: st.integers(-(2**63), 2**63 - 1) | st.integers(-70, 70),
-    bytes: st.binary(max_size=70),
-    bool: st.booleans(),
-}
-
-ENVELOPE = Envelope(
-    tenant="acme",
-    session_id="s-1",
-    seq=3,
-    at_ms=1_700_000_000_000,
-    actor="user:ann",
-    on_behalf_of=None,
-    channel="http",
-    cause=Cause("w.commands.v1", 1, 12_345, "c-1", b"h" * 32, 1_700_000_000_000),
-    control_offset=12,
-    versions_seq=None,
-    prev_hash=b"p" * 32,
+from .samples import (
+    CLASSES,
+    ENVELOPE,
+    EVENT,
+    PAYLOAD,
+    plain,
+    reason,
+    schema_of,
+    whole,
 )
-PAYLOAD = Payload("json", b'"hello"', None, b"d" * 32, 7, None)
-EVENT = Event(ENVELOPE, ActivityCompleted("1.2", 1, PAYLOAD, "worker-1"))
-
-
-def values(hint: Any) -> st.SearchStrategy[Any]:
-    if get_origin(hint) in {types.UnionType, Union}:
-        (inner,) = (h for h in get_args(hint) if h is not types.NoneType)
-        return st.none() | values(inner)
-    if get_origin(hint) is tuple:
-        return st.lists(values(get_args(hint)[0]), max_size=3).map(tuple)
-    return LEAVES[hint] if hint in LEAVES else records(hint)
-
-
-def records(cls: type) -> st.SearchStrategy[Any]:
-    hints = get_type_hints(cls)
-    made = {field.name: values(hints[field.name]) for field in dataclasses.fields(cls)}
-    return st.builds(cls, **made)
-
-
-def whole(cls: type) -> tuple[Codec, st.SearchStrategy[Any]]:
-    """The codec of a class, and records as it takes them."""
-    if cls in get_args(EventBody):
-        return EVENTS, st.builds(Event, records(Envelope), records(cls))
-    if cls in get_args(CommandBody):
-        return COMMANDS, st.builds(Command, records(CommandHeader), records(cls))
-    return SINGLE[cls], records(cls)
-
-
-def plain(record: Any) -> Any:
-    """A record as other readers give it."""
-    if isinstance(record, Event):
-        return {"envelope": plain(record.envelope), **plain(record.body)}
-    if isinstance(record, Command):
-        return {"header": plain(record.header), **plain(record.body)}
-    if dataclasses.is_dataclass(record):
-        return {f.name: plain(getattr(record, f.name)) for f in dataclasses.fields(record)}
-    return [plain(item) for item in record] if isinstance(record, tuple) else record
-
-
-def schema_of(cls: type) -> dict[str, Any]:
-    return bundled().schema(bundled().current(f"wakeful.v1.{cls.__name__}"))
-
-
-def reason(codec: Codec, value: bytes | None, fingerprint: bytes | None) -> str:
-    with pytest.raises(Undecodable) as refused:
-        codec.decode(value, fingerprint)
-    return refused.value.reason
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
@@ -345,124 +256,6 @@ def test_every_prefix_of_a_record_is_refused() -> None:
         assert reason(EVENTS, good.value[:size], good.fingerprint) in {"truncated", "bad_frame"}
 
 
-HEADER = CommandHeader("acme", "s-1", "c-1", 1, "user:ann", None, "http", None)
-
-FORMS: dict[str, tuple[bytes, set[str]]] = {
-    "a length padded": (b"\x82\x00a", {"not_canonical"}),
-    "a negative length": (b"\x01a", {"truncated"}),
-    "the lowest length": (b"\xff" * 9 + b"\x01", {"truncated"}),
-    "a length of eleven bytes": (b"\xff" * 11, {"truncated"}),
-    "a length over 64 bits": (b"\xff" * 9 + b"\x7f", {"truncated", "not_canonical"}),
-    "a length beyond the end": (b"\xfe" + b"\xff" * 8 + b"\x01", {"truncated"}),
-    "a length that is cut": (b"\xff", {"truncated"}),
-    "a text that is not UTF-8": (b"\x02\xff", {"bad_value"}),
-    "a text that is a surrogate": (b"\x06\xed\xa0\x80", {"bad_value"}),
-    "an overlong NUL": (b"\x04\xc0\x80", {"bad_value"}),
-}
-
-
-@pytest.mark.case("L23")
-@pytest.mark.parametrize(("raw", "words"), FORMS.values(), ids=FORMS)
-def test_bytes_that_avro_has_no_such_form_for_are_refused(raw: bytes, words: set[str]) -> None:
-    good = COMMANDS.encode(Command(HEADER, OpenSession("")))
-    with pytest.raises(Undecodable) as refused:
-        COMMANDS.decode_body(good.body[:-1] + raw, good.fingerprint)
-    assert refused.value.reason in words
-
-
-@pytest.mark.parametrize("branch", range(1, 256))
-def test_a_strangers_union_has_two_branches_and_no_more(branch: int) -> None:
-    """fastavro counts a negative branch from the end, as Python does."""
-    good = COMMANDS.encode(Command(HEADER, OpenSession("desk")))
-    at = good.body.index(b"user:ann") + len(b"user:ann")
-    assert good.body[at] == 0  # on_behalf_of is null
-    body = good.body[:at] + bytes((branch,)) + good.body[at + 1 :]
-    with pytest.raises(Undecodable):
-        COMMANDS.decode_body(body, good.fingerprint)
-
-
-def fingerprints() -> Iterator[tuple[Codec, bytes]]:
-    for cls in CLASSES:
-        yield whole(cls)[0], bundled().current(f"wakeful.v1.{cls.__name__}").fingerprint
-
-
-def bombs() -> dict[str, bytes]:
-    """Bytes that made other readers crash, hang, or allocate a thousand times their size."""
-    waiting = encode_event(Event(ENVELOPE, SessionWaiting(1, (), ()))).body[:-2]
-    million = fastavro_number(1_000_000)
-    return {
-        "5 KB of 2": b"\x02" * 5_000,
-        "a MiB of 2": b"\x02" * 1_000_000,
-        "a MiB of 0": b"\0" * 1_000_000,
-        "a MiB of 1": b"\1" * 1_000_000,
-        "a MiB of 255": b"\xff" * 1_000_000,
-        "a million items in four bytes": waiting + million,
-        "a million empty items": waiting + million + b"\0" * 1_000_000,
-        "many blocks of one": waiting + (b"\2" + b"\0" * 5) * 150_000,
-        "blocks of negative counts": waiting + (b"\1\0" + b"\0" * 5) * 140_000,
-        "the lowest count": waiting + b"\xff" * 9 + b"\1" + b"\0" * 100,
-        "the highest count": waiting + b"\xfe" + b"\xff" * 8 + b"\1" + b"\0" * 100,
-    }
-
-
-def fastavro_number(value: int) -> bytes:
-    out = io.BytesIO()
-    fastavro.schemaless_writer(out, {"type": "long"}, value)
-    return out.getvalue()
-
-
-@pytest.mark.case("L23")
-@pytest.mark.parametrize("name", bombs())
-def test_hostile_bytes_cost_neither_the_process_nor_time_nor_memory(name: str) -> None:
-    body = bombs()[name]
-    for codec, fingerprint in fingerprints():
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        started = time.thread_time()
-        with contextlib.suppress(Undecodable):  # most are; what counts is the cost
-            codec.decode_body(body, fingerprint)
-        assert time.thread_time() - started < 0.15  # 50 ms, and room for a busy machine
-        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 * 1024
-
-
-@given(body=st.binary(max_size=400), cls=st.sampled_from(CLASSES))
-@settings(max_examples=500, deadline=None)
-def test_any_bytes_are_a_record_or_undecodable(body: bytes, cls: type) -> None:
-    codec = whole(cls)[0]
-    fingerprint = bundled().current(f"wakeful.v1.{cls.__name__}").fingerprint
-    try:
-        record = codec.decode_body(body, fingerprint)
-    except Undecodable:
-        return
-    assert codec.encode(record).fingerprint == fingerprint
-
-
-@given(data=st.data())
-@settings(max_examples=150, suppress_health_check=list(HealthCheck), deadline=None)
-def test_a_record_with_a_byte_changed_is_another_record_or_undecodable(data: st.DataObject) -> None:
-    codec, strategy = whole(data.draw(st.sampled_from(CLASSES)))
-    encoded = codec.encode(data.draw(strategy))
-    at = data.draw(st.integers(0, max(0, len(encoded.body) - 1)))
-    byte = data.draw(st.integers(0, 255))
-    body = encoded.body[:at] + bytes((byte,)) + encoded.body[at + 1 :]
-    with contextlib.suppress(Undecodable):
-        codec.decode_body(body, encoded.fingerprint)
-
-
-@given(data=st.data())
-@settings(max_examples=200, suppress_health_check=list(HealthCheck), deadline=None)
-def test_a_command_has_one_form_only(data: st.DataObject) -> None:
-    """What decodes encodes to the same bytes: no two stored commands are equal and hash apart."""
-    codec, strategy = whole(data.draw(st.sampled_from(get_args(CommandBody))))
-    encoded = codec.encode(data.draw(strategy))
-    at = data.draw(st.integers(0, max(0, len(encoded.body) - 1)))
-    body = encoded.body[:at] + data.draw(st.binary(max_size=3)) + encoded.body[at:]
-    try:
-        record = codec.decode_body(body, encoded.fingerprint)
-    except Undecodable:
-        return
-    assert codec.encode(record).body == body
-
-
 def test_blocks_as_other_writers_cut_them_are_read() -> None:
     whole_ = encode_event(Event(ENVELOPE, SessionCancelled(("a", "b"), (), ())))
     item_a, item_b = b"\2a", b"\2b"
@@ -502,133 +295,3 @@ def test_a_state_carries_its_own_fingerprint() -> None:
         with pytest.raises(Undecodable) as refused:
             decode_state(broken)
         assert refused.value.reason == word
-
-
-def versions(folder: Path) -> Iterator[dict[str, Any]]:
-    """TimerFired as it is, then as three releases would add to it, and a doc that was rewritten."""
-    schema = json.loads((FOLDER / "TimerFired.avsc").read_text("utf-8"))
-    yield schema
-    extra = {
-        "type": "record",
-        "name": "Zone",
-        "namespace": "wakeful.v1",
-        "doc": "Z.",
-        "fields": [{"name": "at", "type": "string", "doc": "Where."}],
-    }
-    for field in (
-        {"name": "why", "type": "string", "default": "due", "doc": "Why."},
-        {"name": "zone", "type": ["null", extra], "default": None, "doc": "Zone."},
-        {
-            "name": "tags",
-            "type": {"type": "array", "items": "wakeful.v1.Zone"},
-            "default": [],
-            "doc": "T.",
-        },
-    ):
-        schema = {
-            **schema,
-            "doc": f"{schema['doc']} And more.",
-            "fields": [*schema["fields"], field],
-        }
-        yield schema
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Zone:
-    at: str
-
-
-def timer_classes() -> list[type]:
-    """The class of each version."""
-    fields: list[Any] = [("timer_id", str), ("due_ms", int)]
-    more: list[Any] = [("why", str), ("zone", Zone | None), ("tags", tuple[Zone, ...])]
-    made = []
-    for count in range(4):
-        cls = dataclasses.make_dataclass(
-            "TimerFired", [*fields, *more[:count]], frozen=True, slots=True
-        )
-        made.append(cls)
-    return made
-
-
-@pytest.fixture(scope="module")
-def releases(tmp_path_factory: pytest.TempPathFactory) -> list[Codec]:
-    """A codec per release: the first knows all versions too, as an old process beside newer ones would not,
-    so that every writer meets every reader."""
-    root = tmp_path_factory.mktemp("releases")
-    codecs = []
-    schemas = list(versions(root))
-    for newest in range(len(schemas)):
-        folder = root / str(newest)
-        (folder / "history").mkdir(parents=True)
-        order = [i for i in range(len(schemas)) if i != newest] + [newest]
-        lines = []
-        for i in order:
-            file = f"history/TimerFired.{i}.avsc" if i != newest else "TimerFired.avsc"
-            (folder / file).write_text(json.dumps(schemas[i]), "utf-8")
-            lines.append((1_000_000 + i, schemas[i], file))
-        text = "".join(
-            f"{i} {fingerprint_of(s).hex()} wakeful.v1.TimerFired {f}\n" for i, s, f in lines
-        )
-        (folder / "ids.lock").write_text(text, "utf-8")
-    for newest, cls in enumerate(timer_classes()):
-        wrapper = dataclasses.make_dataclass(
-            "Event", [("envelope", Envelope), ("body", cls)], frozen=True, slots=True
-        )
-        codec = Codec(
-            [cls], wrapper=wrapper, value_max=EVENT_MAX, library=Library(root / str(newest))
-        )
-        codecs.append(codec)
-    return codecs
-
-
-def newest_of(codec: Codec) -> tuple[type, type]:
-    (cls,) = codec._classes.values()
-    assert codec._wrapper is not None
-    return codec._wrapper, cls
-
-
-@pytest.mark.case("L20")
-@given(data=st.data())
-@settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
-def test_every_version_reads_every_other_one(releases: list[Codec], data: st.DataObject) -> None:
-    writer, reader = data.draw(st.sampled_from(releases)), data.draw(st.sampled_from(releases))
-    wrapper, cls = newest_of(writer)
-    body = data.draw(records(cls))
-    encoded = writer.encode(wrapper(ENVELOPE, body))
-    read = reader.decode(encoded.value, encoded.fingerprint)
-    _, wanted = newest_of(reader)
-    assert type(read.body) is wanted
-    assert read.envelope == ENVELOPE
-    defaults = {"why": "due", "zone": None, "tags": ()}
-    for field in dataclasses.fields(wanted):
-        assert getattr(read.body, field.name) == getattr(body, field.name, defaults.get(field.name))
-
-
-@pytest.mark.case("L20")
-def test_ours_resolves_versions_as_fastavro_does(releases: list[Codec]) -> None:
-    schemas = list(versions(FOLDER))
-    for writer in releases:
-        wrapper, cls = newest_of(writer)
-        body = cls("t", 5, *(("why", Zone("x"), (Zone("y"),))[: len(dataclasses.fields(cls)) - 2]))
-        encoded = writer.encode(wrapper(ENVELOPE, body))
-        for reader, schema in zip(releases, schemas, strict=True):
-            read = reader.decode(encoded.value, encoded.fingerprint)
-            written = schemas[releases.index(writer)]
-            theirs = fastavro.schemaless_reader(io.BytesIO(encoded.body), written, schema)
-            assert {"envelope": plain(read.envelope), **plain(read.body)} == theirs
-
-
-def test_a_class_that_left_its_schema_is_refused_before_anything_is_written() -> None:
-    @dataclasses.dataclass(frozen=True, slots=True)
-    class TimerFired:
-        due_ms: int
-        timer_id: str
-
-    with pytest.raises(TypeError, match="its class has"):
-        Codec([TimerFired], value_max=1000).encode(TimerFired(1, "t"))
-
-
-def test_versions_of_a_codec_are_found_by_id_as_well() -> None:
-    version: SchemaVersion = bundled().current("wakeful.v1.TimerSet")
-    assert bundled().of_id(version.id) is version is bundled().of_fingerprint(version.fingerprint)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -173,3 +173,15 @@ class Cluster:
         """Causes of all dead letters."""
         found = [dead_letter_in(x.headers) for x in self.log.dump(self.topics.dead_letters)]
         return [letter for letter in found if letter is not None]
+
+
+def play(cluster: Cluster, run: Callable[[], None]) -> None:
+    """The refund story from first message to completion."""
+    cluster.open(last=True)
+    run()
+    for _ in range(2):
+        cluster.answer()
+        run()
+        if "ApprovalRequested" in cluster.facts() and "ApprovalGranted" not in cluster.facts():
+            cluster.approve()
+            run()

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -23,6 +24,16 @@ from wakeful.processors.activities.runner import Body, Call, Runner
 from wakeful.processors.app import gather
 
 DIGEST_KEY = b"digest key"
+
+DEADLINE_S = 40.0
+
+
+def until(true, what):
+    """Waits for a condition, with a deadline."""
+    give_up = time.monotonic() + DEADLINE_S
+    while not true():
+        assert time.monotonic() < give_up, f"not within {DEADLINE_S} s: {what}"
+        time.sleep(0.005)
 
 
 class Order(BaseModel):

@@ -1,0 +1,160 @@
+"""The worker as a process on a broker: killed and stopped, it repeats no recorded call and loses no task."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from wakeful.commands.models import CompleteActivity
+from wakeful.commands.wire import decode_command
+from wakeful.events.headers import dead_letter_in
+from wakeful.events.log.kafka import KafkaLog
+from wakeful.events.log.protocol import EndOfPartition, Isolation, Place
+
+from .conftest import DEADLINE_S, Bench, Clock, until
+
+PROGRAM = """
+import asyncio, os, sys, time
+from wakeful import activity, Read
+from wakeful.events.log.kafka import KafkaLog
+from wakeful.events.topics import Topics
+from wakeful.processors.activities.worker import Worker, run_until_signalled
+from wakeful.processors.app import gather
+from wakeful.processors.failpoints import Failpoints
+
+bootstrap, namespace, worker_id, calls, points = sys.argv[1:]
+
+@activity(contract=Read())
+async def find_order(order_id: str) -> str:
+    with open(calls, "a") as book:
+        book.write(f"{order_id}\\n")
+    return order_id
+
+@activity(contract=Read())
+async def slow(n: int) -> int:
+    with open(calls, "a") as book:
+        book.write(f"slow {n}\\n")
+    while not os.path.exists(calls + ".go_on"):
+        await asyncio.sleep(0.01)
+    return n
+
+with KafkaLog(bootstrap, client_id=worker_id) as log:
+    run_until_signalled(Worker(
+        log, Topics(namespace), gather([find_order, slow]), worker_id=worker_id, digest_key=b"k",
+        now_ms=lambda: int(time.time() * 1000), hit=Failpoints.from_text(points).hit,
+    ))
+"""
+
+
+class OnKafka:
+    """Worker processes on a broker, and what they did."""
+
+    def __init__(self, bootstrap, log, topics, folder):
+        self.bootstrap, self.log, self.topics = bootstrap, log, topics
+        self.calls_file = folder / "calls"
+        self.started = []
+
+    def start(self, worker_id, points=""):
+        arguments = [self.bootstrap, self.topics.namespace, worker_id, str(self.calls_file), points]
+        process = subprocess.Popen([sys.executable, "-c", PROGRAM, *arguments])
+        self.started.append(process)
+        return process
+
+    def ended(self, process):
+        return process.wait(DEADLINE_S)
+
+    def calls(self):
+        return self.calls_file.read_text().split("\n")[:-1] if self.calls_file.exists() else []
+
+    def records(self, topic):
+        places = [Place(topic, n) for n in range(self.log.partitions(topic))]
+        left = {
+            place: end
+            for place, (first, end) in self.log.ends(places, Isolation.COMMITTED).items()
+            if first < end
+        }
+        reader = self.log.reader()
+        reader.assign(dict.fromkeys(left, 0))
+        found = []
+        while left:
+            for item in reader.poll(500, 100):
+                reached = item.offset
+                if not isinstance(item, EndOfPartition):
+                    found.append(item)
+                    reached += 1
+                place = Place(item.topic, item.partition)
+                if reached >= left.get(place, reached + 1):
+                    del left[place]
+        reader.close()
+        return found
+
+    def results(self):
+        return [decode_command(r.value, r.headers) for r in self.records(self.topics.commands)]
+
+
+@pytest.fixture
+def on_kafka(kafka, topics, desk, tmp_path):
+    """A bench on a broker (`.bench`), with worker processes that are killed at the end."""
+    with KafkaLog(kafka, client_id="test") as log:
+        world = OnKafka(kafka, log, topics, tmp_path)
+        world.bench = Bench(log, topics, desk, Clock())
+        yield world
+        for process in world.started:
+            process.kill()
+            process.wait()
+        log.delete_topics([spec.name for spec in topics.specs(["default", "other"], 4)])
+
+
+def find_orders(bench, count):
+    return [bench.task("find_order", {"order_id": f"A{n}"}, f"s{n}") for n in range(count)]
+
+
+def test_a_process_answers_every_task_and_buries_what_is_none(on_kafka):
+    process = on_kafka.start("w1")
+    bench = on_kafka.bench
+    bench.put_bytes(b"acme/s1/1/1#1", b"garbage", partition=0)
+    bench.put(*find_orders(bench, 200))
+    until(lambda: len(on_kafka.results()) == 200, "200 results")
+    assert all(isinstance(command.body, CompleteActivity) for command in on_kafka.results())
+    (letter,) = on_kafka.records(on_kafka.topics.dead_letters)
+    assert dead_letter_in(letter.headers).reason == "bad_frame"
+    process.send_signal(signal.SIGTERM)
+    assert on_kafka.ended(process) == 0
+    again = on_kafka.start("w2")
+    bench.put(bench.task("find_order", {"order_id": "last"}, "last"))
+    until(lambda: len(on_kafka.results()) == 201, "one more, since all the others were committed")
+    assert len(on_kafka.calls()) == 201
+    assert again.poll() is None
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("point", ["w.responded:5", "w.result_sent:5"])
+def test_a_kill_repeats_no_recorded_call_and_loses_no_task(on_kafka, point):
+    bench = on_kafka.bench
+    bench.put(*find_orders(bench, 30))
+    first = on_kafka.start("w1", point)
+    assert on_kafka.ended(first) == -signal.SIGKILL
+    recorded = {command.header.session_id for command in on_kafka.results()}
+    made = on_kafka.calls()
+    on_kafka.start("w2")
+    for partition in range(
+        4
+    ):  # the last of each partition: with their results, all before them were looked at
+        last = bench.task("find_order", {"order_id": "last"}, f"last{partition}")
+        bench.put(last, partition=partition)
+    until(lambda: len({c.header.session_id for c in on_kafka.results()}) == 34, "all results")
+    answered = [command.header.session_id for command in on_kafka.results()]
+    assert len(answered) == 34
+    assert len(on_kafka.calls()) == len(made) + 34 - len(recorded)
+    assert ("w.result_sent" in point) <= bool(recorded)
+
+
+def test_sigterm_lets_a_running_call_finish_and_report(on_kafka):
+    process = on_kafka.start("w1")
+    on_kafka.bench.put(on_kafka.bench.task("slow", {"n": 1}))
+    until(lambda: on_kafka.calls() == ["slow 1"], "it runs")
+    process.send_signal(signal.SIGTERM)
+    on_kafka.calls_file.with_name("calls.go_on").touch()
+    assert on_kafka.ended(process) == 0
+    assert len(on_kafka.results()) == 1
