@@ -1,4 +1,4 @@
-"""The house rules that a machine can check: sizes, first lines, and nothing of one machine."""
+"""The house rules that a machine can check: sizes, first lines, dead modules, records and topics, the README, no machine."""
 
 import ast
 import re
@@ -7,8 +7,22 @@ from pathlib import Path
 
 import pytest
 
+from wakeful.commands.wire import COMMANDS
+from wakeful.events.codec import EVENTS, OUTCOMES, SNAPSHOTS, STATES, TASKS
+from wakeful.events.limits import OVERHEAD_MAX
+from wakeful.events.topics import Topics
+from wakeful.schemas import bundled
+
 ROOT = Path(__file__).parents[1]
 SOURCE = ("commands", "deploy", "events", "processors", "projections", "schemas", "src")
+USERS = ("bench", "examples")
+DOORS = {
+    "wakeful.deploy.demo.command": "deploy/cli/main.py imports it by name: an install may lack it",
+    "wakeful.schemas.history": "a folder of data, read as such",
+    "wakeful.schemas.release": "run by hand when a schema changes",
+}
+"""Modules that nothing names in an import, nor the Makefile, pyproject.toml or the README; and who needs them."""
+
 FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 70
 
@@ -61,13 +75,14 @@ def name(path: Path) -> str:
 
 
 def test_files_stay_under_four_hundred_lines() -> None:
-    lengths = {name(p): len(p.read_text(encoding="utf-8").splitlines()) for p in modules()}
+    python = modules(everywhere=True)
+    lengths = {name(p): len(p.read_text(encoding="utf-8").splitlines()) for p in python}
     assert {n: lines for n, lines in lengths.items() if lines >= FILE_LINES_MAX} == {}
 
 
 def test_functions_stay_under_seventy_lines() -> None:
     long = {}
-    for path in modules():
+    for path in modules(everywhere=True):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 lines = (node.end_lineno or node.lineno) - node.lineno + 1
@@ -99,6 +114,54 @@ def test_nothing_speaks_of_one_machine_or_of_a_registry() -> None:
     assert found == {}
 
 
+def module_name(path: Path) -> str:
+    """`events/log/kafka.py` as it is imported: `wakeful.events.log.kafka`."""
+    parts = list(path.relative_to(ROOT).with_suffix("").parts)
+    parts = parts[2:] if parts[0] == "src" else parts
+    return (
+        ".".join(["wakeful", *parts])
+        .removesuffix(".__init__")
+        .replace("wakeful.wakeful", "wakeful")
+    )
+
+
+def imported_by(path: Path) -> set[str]:
+    """The names of modules that a file may import, wherever in it the statement stands."""
+    package = module_name(path).split(".")
+    if path.name != "__init__.py":
+        package = package[:-1]
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            start = ".".join([*base, *([node.module] if node.module else [])])
+            found.add(start)
+            found.update(f"{start}.{alias.name}" for alias in node.names)
+    return found
+
+
+def test_no_module_is_dead() -> None:
+    """Each is reached from a door, by imports of the source, the examples and the benchmark; tests do not count."""
+    files = {module_name(path): path for path in modules()}
+    told = "\n".join(
+        (ROOT / name).read_text(encoding="utf-8")
+        for name in ("Makefile", "pyproject.toml", "README.md")
+    )
+    users = [p for p in modules(everywhere=True) if p.relative_to(ROOT).parts[0] in USERS]
+    reached: set[str] = set()
+    run = {n: n.removesuffix(".__main__") for n in files}  # `python -m` of a package
+    waiting = {n for n in files if re.search(rf"\b{re.escape(run[n])}\b", told)} | set(DOORS)
+    waiting = waiting.union(*(imported_by(path) for path in users)) & set(files)
+    while waiting:
+        one = waiting.pop()
+        reached.add(one)
+        parents = {one.rsplit(".", n)[0] for n in range(1, one.count(".") + 1)}
+        waiting |= ((imported_by(files[one]) | parents) & set(files)) - reached
+    assert sorted(set(files) - reached) == []
+
+
 def test_the_six_folders_are_links() -> None:
     shown = subprocess.run(
         ["git", "ls-files", "-s", "src/wakeful"],
@@ -113,49 +176,79 @@ def test_the_six_folders_are_links() -> None:
     assert links == set(SOURCE) - {"src"}
 
 
+def test_every_record_has_a_class_a_schema_and_a_topic_that_holds_it() -> None:
+    """Fields are compared in tests/schemas; here: one codec each, and no topic of records that nobody can write."""
+    topics = Topics("n")
+    holds = {
+        topics.commands: COMMANDS,
+        topics.events: EVENTS,
+        topics.activities("q"): TASKS,
+        topics.activities("q", once=True): TASKS,
+        topics.attempts: TASKS,
+        topics.outcomes: OUTCOMES,
+        topics.snapshots: SNAPSHOTS,
+    }
+    without = {topics.control, topics.dead_letters}  # policies come later; letters are as they came
+    specs = {spec.name: spec for spec in topics.specs(["q"], 1)}
+    assert set(specs) == set(holds) | without
+    codecs = [COMMANDS, EVENTS, TASKS, OUTCOMES, SNAPSHOTS, STATES]  # a state travels in a Snapshot
+    records = [record for codec in codecs for record in codec._classes]
+    files = [f"wakeful.v1.{path.stem}" for path in (ROOT / "schemas").glob("*.avsc")]
+    assert sorted(records) == sorted(files)
+    assert {version.record for version in bundled().lock.versions} == set(files)
+    for topic, codec in holds.items():
+        assert int(specs[topic].config["max.message.bytes"]) == codec._value_max + OVERHEAD_MAX
+
+
 def test_every_make_target_has_its_line_of_help() -> None:
     text = (ROOT / "Makefile").read_text(encoding="utf-8")
     phony = set(re.search(r"^\.PHONY: (.*)$", text, re.MULTILINE).group(1).split())
     assert set(re.findall(r"^([a-z]+):.*## \S", text, re.MULTILINE)) == phony
 
 
-def readme_commands(program: str) -> set[tuple[str, ...]]:
-    """The commands of the README's code blocks that start with `program`, without options."""
+def readme_commands(program: str) -> list[list[str]]:
+    """The words after `program`, of the README's code blocks and of what it names in its text."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    found = set()
+    lines: list[str] = []
     for language, block in re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
-        if language not in ("", "bash", "sh", "console", "shell"):
-            continue
-        for line in block.splitlines():
-            words = re.sub(r"^\$ |\.venv/bin/", "", line.strip()).split()
-            if words[:1] == [program]:
-                plain = [w for w in words[1:] if re.fullmatch(r"[a-z][a-z-]*", w)]
-                found.add(tuple(plain))
-    return found
+        if language in ("", "bash", "sh", "console", "shell"):
+            lines += [re.sub(r"^\$ |\.venv/bin/", "", line.strip()) for line in block.splitlines()]
+        if language in ("console", "text"):  # what a command said may name another
+            lines += re.findall(rf"'({program} [^']*)'", block)
+    prose = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    lines += re.findall(r"`([^`\n]+)`", prose)
+    return [words[1:] for line in lines if (words := line.split())[:1] == [program]]
 
 
 def test_the_readme_names_make_targets_that_exist() -> None:
-    named = {target for words in readme_commands("make") for target in words}
-    if not named:
-        pytest.skip("the README names none yet")
+    named = {word for words in readme_commands("make") for word in words if word.isalpha()}
+    assert named
     text = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert named <= set(re.findall(r"^([a-z]+):", text, re.MULTILINE))
 
 
-def test_the_readme_names_commands_that_exist() -> None:
+def test_the_readme_names_commands_and_options_that_exist() -> None:
     named = readme_commands("wakeful")
-    if not named:
-        pytest.skip("the README names none yet")
+    assert named
     cli = pytest.importorskip("wakeful.deploy.cli")
     typer = pytest.importorskip("typer")
     unknown = []
     for words in named:
         command = typer.main.get_command(cli.app)
         for word in words:
-            if not hasattr(command, "commands"):
-                break  # what follows a command are its arguments
-            if word not in command.commands:
-                unknown.append(("wakeful", *words))
-                break
-            command = command.commands[word]
+            inner = getattr(command, "commands", None)
+            if inner is not None and not word.startswith("-"):
+                if word not in inner:
+                    unknown.append(words)
+                    break
+                command = inner[word]
+        known = {o for p in command.params for o in (*p.opts, *p.secondary_opts)}
+        options = {word for word in words if word.startswith("--")} - {"--help"}
+        unknown += [words] if options - known else []
     assert unknown == []
+
+
+def test_the_readme_runs_programs_that_exist() -> None:
+    named = readme_commands("python")
+    assert named
+    assert [words for words in named if not (ROOT / words[0]).is_file()] == []
