@@ -48,6 +48,8 @@ COMMON = {
     "share.coordinator.state.topic.min.isr": "1",
     "share.coordinator.state.topic.num.partitions": "1",
     "group.initial.rebalance.delay.ms": "0",
+    # workers ask for a short session, so that a killed one's tasks move on soon: 6 s is the default floor
+    "group.min.session.timeout.ms": "500",
     # a broker that was killed is let in again when its old session is over: 9 s by default
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",

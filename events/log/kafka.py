@@ -47,6 +47,7 @@ class KafkaLog:
         self._watch = watch
         self._limits = limits or KafkaLimits()
         self._admin_client: AdminClient | None = None
+        self._floor_ms: int | None = None
 
     def group(
         self,
@@ -67,7 +68,7 @@ class KafkaLog:
             topics=topics,
             listener=listener,
             instance_id=instance_id,
-            session_timeout_ms=session_timeout_ms,
+            session_timeout_ms=max(session_timeout_ms, self._session_floor_ms()),
         )
 
     def reader(self, isolation: Isolation = Isolation.COMMITTED) -> Reader:
@@ -126,6 +127,12 @@ class KafkaLog:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def _session_floor_ms(self) -> int:
+        if self._floor_ms is None:
+            with self._watch("describe_configs"):
+                self._floor_ms = admin.session_floor_ms(self._admin)
+        return self._floor_ms
 
     @property
     def _admin(self) -> AdminClient:

@@ -9,6 +9,7 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPar
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, but not re-exported by name
     AdminClient,
     ClusterMetadata,
+    ConfigResource,
     NewTopic,
     OffsetSpec,
     TopicMetadata,
@@ -19,6 +20,9 @@ from .protocol import Fatal, Isolation, LogFault, Place, TopicSpec
 from .watchdog import Watch
 
 CALL_TIMEOUT_S = 10.0
+SESSION_FLOOR_MS = 6_000
+"""Kafka's own default for `group.min.session.timeout.ms`."""
+
 SETTLE_STEP_S = 0.02
 SETTLE_STEPS_MAX = 1_000  # 20 s for the cluster to show what it has accepted
 
@@ -57,6 +61,18 @@ def cluster_id(admin: AdminClient) -> str:
     if found is None:
         raise LogFault("the cluster has not told its id")
     return str(found)
+
+
+def session_floor_ms(admin: AdminClient) -> int:
+    """The shortest session the brokers let a group's member have; their default where they do not tell."""
+    brokers = _metadata(admin).brokers
+    resource = ConfigResource(ConfigResource.Type.BROKER, str(next(iter(brokers), 0)))
+    try:
+        answer = admin.describe_configs([resource], request_timeout=CALL_TIMEOUT_S)
+        found = answer[resource].result().get("group.min.session.timeout.ms")
+        return int(found.value) if found is not None else SESSION_FLOOR_MS
+    except (KafkaException, TypeError, ValueError):
+        return SESSION_FLOOR_MS  # not allowed to ask: the default is safe with every broker of that default
 
 
 def ends(

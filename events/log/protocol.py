@@ -209,7 +209,7 @@ class Log(Protocol):
         instance_id: str | None = None,
         session_timeout_ms: int = 10_000,
     ) -> Group:
-        """Joins a group; a static member where `instance_id` is given."""
+        """Joins a group; a static member where `instance_id` is given. A session is never below the brokers' floor."""
 
     def reader(self, isolation: Isolation = Isolation.COMMITTED) -> Reader:
         """A reader with nothing assigned yet."""

@@ -49,8 +49,8 @@ from .runner import Body
 from .sending import Send, Sender
 from .settled import Settled
 
-SESSION_TIMEOUT_MS = 6_000
-"""A dead worker's tasks are given to others this long after its last heartbeat; 6 s is the brokers' minimum."""
+SESSION_TIMEOUT_MS = 1_500
+"""A dead worker's tasks are given to others this long after its last heartbeat, or after the brokers' floor (6 s)."""
 
 UNSETTLED_MAX = 10_000
 """Results on their way to the broker; more, and no task is taken."""
