@@ -53,8 +53,9 @@ class Cluster:
     def __init__(
         self, *, partitions: int = 1, faults: Faults | None = None, folder: Path | None = None
     ) -> None:
-        self.clock = ManualClock()
-        self.log = MemoryLog(now_ms=lambda: self.clock.ms, faults=faults)
+        clock = self.clock = ManualClock()
+        # Not through `self`: a cluster in a cycle would be collected by any thread, and its stores closed in there.
+        self.log = MemoryLog(now_ms=lambda: clock.ms, faults=faults)
         self.topics = Topics("desk")
         self.app = gather((desk, sleeper, stubborn, find_order, refund))
         self.log.create_topics(self.topics.specs(self.app.queues, partitions))
