@@ -58,6 +58,7 @@ def data_files(clone: Path) -> set[str]:
     return {f"wakeful/{name}" for name in shown if name.endswith(endings)}
 
 
+@pytest.mark.slow
 def test_the_wheel_is_one_package_with_its_data(built: Path, clone: Path) -> None:
     (wheel,) = built.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
@@ -71,12 +72,14 @@ def test_the_wheel_is_one_package_with_its_data(built: Path, clone: Path) -> Non
     assert any(name.endswith("/licenses/LICENSE") for name in names)
 
 
+@pytest.mark.slow
 def test_the_sdist_needs_no_links(built: Path) -> None:
     (sdist,) = built.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         assert not [member.name for member in archive if member.issym() or member.islnk()]
 
 
+@pytest.mark.slow
 def test_it_installs_from_a_git_url(repository: str, tmp_path: Path) -> None:
     venv.create(tmp_path / "venv", with_pip=False)
     python = tmp_path / "venv" / "bin" / "python"

@@ -9,6 +9,7 @@ from wakeful.deploy.simulation.run import run_seed
 SEEDS_MAX = 2_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mutant", MUTANTS, ids=[m.name.replace(" ", "-") for m in MUTANTS])
 def test_a_planted_mistake_dies(mutant: Mutant) -> None:
     death = kill(mutant, SEEDS_MAX)

@@ -6,6 +6,13 @@ from wakeful.deploy.simulation.run import ARROWS, Result, run_seed
 
 SEEDS = 300
 CHUNK = 25
+QUICK = 2
+"""Chunks that `make check` runs, too; `make test` runs all."""
+
+FIRSTS = [
+    pytest.param(first, marks=[pytest.mark.slow] if first >= QUICK * CHUNK else [])
+    for first in range(0, SEEDS, CHUNK)
+]
 
 REGRESSIONS = (435, 742, 1852)
 """Seeds that found something once: a release met by an engine fault made a kept message run twice."""
@@ -21,7 +28,7 @@ def swept() -> Result:
 @pytest.mark.case("U15")
 @pytest.mark.case("L32")
 @pytest.mark.case("L35")
-@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+@pytest.mark.parametrize("first", FIRSTS)
 def test_every_schedule_keeps_every_promise(first: int, swept: Result) -> None:
     for seed in range(first, first + CHUNK):
         swept.add(run_seed(seed))

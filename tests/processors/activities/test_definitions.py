@@ -206,6 +206,7 @@ def test_calling_an_activity_directly_says_what_to_write():
         declared()("A1")
 
 
+@pytest.mark.slow
 def test_the_result_of_run_has_the_activitys_type_for_the_type_checker(tmp_path):
     """The example of the documentation, under mypy --strict, with the types it reveals."""
     module = tmp_path / "desk.py"
