@@ -196,10 +196,14 @@ class KafkaGroup:
         leaving = [
             each for each in partitions if Place(each.topic, each.partition) in self._inbox.floors
         ]
+        # librdkafka keeps a pause over assignments: what comes back would deliver nothing, for ever.
+        paused = [place for place in _places(leaving) if place in self._paused]
         for place in _places(partitions):
             self._assigned.discard(place)
             self._paused.discard(place)
             self._inbox.floors.pop(place, None)
+        if paused:
+            consumer.resume(_partitions(paused))
         consumer.incremental_unassign(leaving)
 
     def _tell(

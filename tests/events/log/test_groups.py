@@ -87,6 +87,27 @@ def test_seek_resumes_a_paused_partition(world: World):
     assert [record.offset for record in world.take(member, 2)] == [3, 4]
 
 
+def test_a_partition_that_was_taken_away_while_it_was_paused_delivers_when_it_comes_back(
+    world: World,
+):
+    topic = world.topic("commands")
+    member, listener = world.joined(topic)
+    member.pause(world.places(topic))
+    other, others = world.member(topic)
+
+    def both() -> None:
+        member.poll(1, 20)
+        other.poll(1, 20)
+
+    world.until(lambda: len(others.held) == 1, both)
+    (moved,) = others.held
+    other.close()
+    world.until(lambda: len(listener.held) == 2, lambda: member.poll(1, 20))
+    world.committed(topic, 5, partition=moved.partition)
+    member.seek(moved, 0)
+    assert [record.offset for record in world.take(member, 5)] == [0, 1, 2, 3, 4]
+
+
 def test_a_partition_of_another_member_cannot_be_sought(world: World):
     topic = world.topic("commands")
     member, _ = world.joined(topic)
