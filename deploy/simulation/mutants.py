@@ -75,12 +75,12 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "writes the store before the commit",
         _patch((Loop, "_transact", wrong.stored_first)),
-        seed=2,
+        seed=4,
     ),
     Mutant(
         "folds into the live state",
         _patch((Session, "copy", wrong.fold_in_place), (Loop, "_recover", wrong.rewinds_only)),
-        seed=8,
+        seed=10,
     ),
     Mutant(
         "restores to the last stable offset",
@@ -93,17 +93,19 @@ MUTANTS: tuple[Mutant, ...] = (
         seed=96,
     ),
     Mutant(
-        "marks ahead of its snapshots", _patch((Partition, "low_offset", wrong.mark_ahead)), seed=48
+        "marks ahead of its snapshots",
+        _patch((Partition, "low_offset", wrong.mark_ahead)),
+        seed=136,
     ),
     Mutant(
         "restores from snapshots alone",
         _patch((Partition, "_from_snapshots", wrong.snapshots_only)),
-        seed=4,
+        seed=5,
     ),
     Mutant(
         "takes one actor for another",
         _patch((CommandHandler, "_record", wrong.actor_of_the_batch)),
-        seed=4,
+        seed=8,
     ),
     Mutant("sends a wake-up only once", _patch((looping, "NUDGE_AGAIN_MS", 1 << 60)), seed=96),
     Mutant("skips what it cannot read", _patch((Folder, "_fold_one", wrong.swallows)), seed=5),
@@ -115,7 +117,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "fires what is due only when woken",
         _patch((CommandHandler, "_fire_due", wrong.commits_decide_late)),
-        seed=14,
+        seed=17,
     ),
     Mutant(
         "forgets which commands it has seen",
@@ -153,7 +155,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "worker commits past unfinished tasks",
         _patch((Watermark, "low", property(lambda mark: mark._next))),
-        seed=63,
+        seed=220,
     ),
     Mutant(
         "worker does not look results up",
@@ -161,6 +163,6 @@ MUTANTS: tuple[Mutant, ...] = (
         seed=2,
     ),
     Mutant(
-        "projector without position guard", _patch((MemoryViews, "_guard", lambda *_: None)), seed=1
+        "projector without position guard", _patch((MemoryViews, "_guard", lambda *_: None)), seed=5
     ),
 )
