@@ -33,8 +33,8 @@ from ..events.log.watchdog import Watchdog
 from ..processors.activities.worker import CONCURRENCY_DEFAULT, Worker, run_until_signalled
 from ..processors.app import App
 from ..processors.failpoints import Failpoints, kill_self
+from ..processors.handler import CommandHandler
 from ..processors.loop import Loop, LoopFailed, LoopSettings
-from ..processors.session import CommandHandler
 from .clock import SystemClock
 from .exits import Exit, Stopped
 from .settings import Settings

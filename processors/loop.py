@@ -38,9 +38,10 @@ from ..events.log.protocol import (
 )
 from ..events.topics import Topics
 from .clock import Clock
+from .handler import CommandHandler
 from .outputs import Folded, Folder, with_batch
 from .partition import Partition
-from .session import ENGINE, CommandHandler
+from .session import ENGINE
 
 logger = structlog.get_logger(__name__)
 

@@ -26,8 +26,9 @@ from ..events.keys import mark_key, session_key, task_key
 from ..events.log.protocol import Headers, Record
 from ..events.topics import Topics
 from .effects import outcome_of, refused_outcome, task_of
+from .handler import CommandHandler
 from .partition import Partition, snapshot_of
-from .session import CommandHandler, Received, Session, Stamped
+from .session import Received, Session, Stamped
 from .store import Change, TailEvent
 
 MARK_EVERY_EVENTS = 1_000

@@ -18,10 +18,11 @@ from ...events import records as r
 from ...events.log.memory import MemoryLog
 from ...events.log.memory_producer import MemoryTransactionalProducer
 from ...events.log.protocol import Group, Isolation, LogFault, NotYet, Place
+from ...processors.handler import CommandHandler
 from ...processors.loop import Loop
 from ...processors.outputs import Folder
 from ...processors.partition import Partition
-from ...processors.session import CommandHandler, Received, Session
+from ...processors.session import Received, Session
 from ...processors.simulation.actors import GROUP
 from ...processors.workflow import replay
 from ...processors.workflow.driver import Stretch

@@ -18,14 +18,15 @@ from ...commands import check as checking
 from ...commands import decide as deciding
 from ...events import evolve as evolving
 from ...events.log.memory_producer import MemoryTransactionalProducer
+from ...processors import handler as sessions
 from ...processors import loop as looping
-from ...processors import session as sessions
 from ...processors.activities.offsets import Watermark
 from ...processors.activities.settled import Settled
+from ...processors.handler import CommandHandler
 from ...processors.loop import Loop
 from ...processors.outputs import Folder
 from ...processors.partition import Partition
-from ...processors.session import CommandHandler, Session
+from ...processors.session import Session
 from ...processors.workflow import advance as advancing
 from ...processors.workflow.driver import Stretch
 from ...projections.memory import MemoryViews

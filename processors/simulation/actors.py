@@ -20,9 +20,9 @@ from ...events.log.memory import MemoryLog
 from ...events.log.memory_faults import Hung
 from ...events.log.protocol import LogFault
 from ...events.topics import Topics
+from ..handler import CommandHandler
 from ..loop import Loop, LoopFailed, LoopSettings
 from ..partition import Partition
-from ..session import CommandHandler
 from ..store import Store
 from .clock import SkewedClock, VirtualClock
 from .faults import ProcessLog, SeededFaults

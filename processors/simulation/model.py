@@ -14,9 +14,10 @@ from ...commands.check import Facts
 from ...events.keys import split_key
 from ...events.log.protocol import Record
 from ...events.topics import Topics
+from ..handler import CommandHandler
 from ..outputs import Folder
 from ..partition import Partition, Places
-from ..session import CommandHandler, Session
+from ..session import Session
 from .actors import DIGEST_KEY
 from .workload import APP
 

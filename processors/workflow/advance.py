@@ -72,7 +72,6 @@ def advance(
         stretch, asked = rebuilt
     bodies = [_complete(body, state) for body in asked]
     if bodies and isinstance(bodies[-1], _ENDS):
-        bodies[-1:] = [*_withdrawals(state), bodies[-1]]
         _drop(stretch)
         stretch = None
     return Advanced(bodies, stretch)
@@ -148,11 +147,15 @@ def _complete(body: r.EventBody, state: State) -> r.EventBody:
             return replace(body, next_valid=next_valid(after))
         case r.SessionCompleted() | r.SessionFailed():
             return replace(body, messages_unread=len(state.queue))
+        case r.ActivityCancelled():
+            running = (a.attempt for a in state.activities if a.activity_id == body.activity_id)
+            return replace(body, attempt=next(running, body.attempt))
         case _:
             return body
 
 
-def _withdrawals(state: State) -> list[r.EventBody]:
+def withdrawals(state: State) -> list[r.EventBody]:
+    """What is still open when a turn ends; nobody waits for it any more."""
     told = "the turn ended"
     return [
         *(r.ApprovalWithdrawn(a.proposal_id, told) for a in state.approvals),

@@ -22,10 +22,14 @@ from ..activities.definitions import Action
 from ..stored_json import json_value, read_json
 from .definitions import Message, Workflow
 from .errors import ActivityError, UnapprovedAction, WorkflowMisuse, WorkflowStuck
-from .turn import Approval, Step, Turn
+from .turn import Approval, Turn
+from .waits import Several, Step
 
 STEPS_PER_ACTIVATION_MAX = 1_000
 """Steps between two waits; a loop that never waits ends here instead of filling the log."""
+
+LOST = "another wait was over first"
+"""Why `first` lets a wait go."""
 
 DETAIL_MAX = 2_000
 """Characters of a traceback kept in a hold: enough to find the line, small enough for every view."""
@@ -57,7 +61,7 @@ class Stretch:
         self.steps = 0
         self._workflow = workflow
         self._asked: list[r.EventBody] = []
-        self._waits: dict[str, tuple[str, Step]] = {}
+        self._waits: dict[str, tuple[r.EventBody, Step]] = {}
         self._grants: dict[bytes, str] = {}
         self._outcome: r.Payload | None = None
         self._turn = Turn(
@@ -103,7 +107,8 @@ class Stretch:
         step = self._next_step()
         context = self.context
         activity_id = f"{context.turn}.{step}"
-        self._ask(
+        return self._wait(
+            activity_id,
             r.ActivityRequested(
                 activity_id=activity_id,
                 turn=context.turn,
@@ -119,9 +124,8 @@ class Stretch:
                 deadline_ms=self.now_ms + action.activity.schedule_to_close_ms,
                 approval=approval,
                 proposal_id=proposal_id,
-            )
+            ),
         )
-        return self._wait(activity_id, action.activity.name)
 
     def approval(self, action: Action[Any]) -> Step:
         """Asks for approval of the action; see `Turn.approval`."""
@@ -131,7 +135,8 @@ class Stretch:
         digest, arguments = self._identify(action)
         step = self._next_step()
         proposal_id = f"{self.context.turn}.{step}-{digest.hex()[:16]}"
-        self._ask(
+        return self._wait(
+            proposal_id,
             r.ApprovalRequested(
                 proposal_id=proposal_id,
                 turn=self.context.turn,
@@ -142,16 +147,15 @@ class Stretch:
                 digest=digest,
                 approver=rule.approver,
                 expires_at_ms=self.now_ms + action.activity.approval_expires_ms,
-            )
+            ),
         )
-        return self._wait(proposal_id, action.activity.name)
 
     def sleep(self, duration_ms: int) -> Step:
         """Asks for a timer; see `Turn.sleep`."""
         step = self._next_step()
         timer_id = f"{self.context.turn}.{step}"
-        self._ask(r.TimerSet(timer_id, self.context.turn, step, self.now_ms + duration_ms))
-        return self._wait(timer_id, "sleep")
+        due_ms = self.now_ms + duration_ms
+        return self._wait(timer_id, r.TimerSet(timer_id, self.context.turn, step, due_ms))
 
     def say(self, message: Any) -> None:
         """Records a reply; see `Turn.say`."""
@@ -165,6 +169,21 @@ class Stretch:
             raise WorkflowMisuse("turn.complete was called already in this turn: call it once")
         self._outcome = json_payload(outcome, self.context.digest_key)
 
+    def withdraw(self, step: Step, *, cancel: bool) -> None:
+        """Lets a wait that lost go; see `Turn.first`. An activity that runs on still has its outcome recorded."""
+        asked = self._waits[step.wait_id][0]
+        match asked:
+            case r.TimerSet():
+                body: r.EventBody = r.TimerCancelled(asked.timer_id, LOST)
+            case r.ApprovalRequested():
+                body = r.ApprovalWithdrawn(asked.proposal_id, LOST)
+            case r.ActivityRequested() if cancel:
+                body = r.ActivityCancelled(asked.activity_id, asked.attempt, LOST)
+            case _:
+                return
+        del self._waits[step.wait_id]
+        self._ask(body)
+
     def _drive(self) -> list[r.EventBody]:
         coroutine = self._coroutine
         if coroutine is None:
@@ -172,7 +191,7 @@ class Stretch:
         self._asked = []
         try:
             waited: object = coroutine.send(None)
-            if not isinstance(waited, Step):
+            if not isinstance(waited, Step | Several):
                 told = f"it awaited {waited!r}, which is not of this turn: use turn.sleep, or an activity for I/O"
                 return [self._misused(told)]
             return self._take()
@@ -231,8 +250,8 @@ class Stretch:
             case r.ActivityCompleted():
                 return self._settle(body.activity_id, body.result, None)
             case r.ActivityFailed():
-                name, _ = self._waits.get(body.activity_id, ("", None))
-                return self._settle(body.activity_id, None, ActivityError(name, body.failure))
+                error = ActivityError(self._name(body.activity_id), body.failure)
+                return self._settle(body.activity_id, None, error)
             case r.ApprovalGranted():
                 self._grants[body.digest] = body.proposal_id
                 return self._settle(
@@ -257,10 +276,15 @@ class Stretch:
         step.value, step.error, step.done = value, error, True
         return step
 
-    def _wait(self, wait_id: str, name: str) -> Step:
+    def _wait(self, wait_id: str, asked: r.EventBody) -> Step:
+        self._ask(asked)
         step = Step(wait_id)
-        self._waits[wait_id] = (name, step)
+        self._waits[wait_id] = (asked, step)
         return step
+
+    def _name(self, activity_id: str) -> str:
+        asked = self._waits.get(activity_id)
+        return asked[0].name if asked and isinstance(asked[0], r.ActivityRequested) else ""
 
     def _use_grant(self, action: Action[Any], digest: bytes) -> tuple[str, str | None]:
         if not action.needs_approval():

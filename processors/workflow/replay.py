@@ -25,8 +25,11 @@ ASKED = (
     | r.TurnCompleted
     | r.SessionCompleted
     | r.SessionFailed
+    | r.TimerCancelled
+    | r.ApprovalWithdrawn
+    | r.ActivityCancelled
 )
-"""Facts that a workflow asks for."""
+"""Facts that a workflow asks for; the last three where `first` lets a wait go."""
 
 RESOLVES = (
     r.ActivityCompleted
@@ -104,6 +107,12 @@ def describe(body: r.EventBody) -> str:
             return f"completion with outcome {body.outcome.digest.hex()[:12]}"
         case r.SessionFailed():
             return f"failure {body.failure.kind}"
+        case r.TimerCancelled():
+            return f"withdrawal of sleep {body.timer_id}"
+        case r.ApprovalWithdrawn():
+            return f"withdrawal of approval {body.proposal_id}"
+        case r.ActivityCancelled():
+            return f"cancellation of activity {body.activity_id}"
         case r.SessionHeld():
             return f"hold: {body.reason}: {body.detail.strip().splitlines()[-1] if body.detail.strip() else ''}"
         case _:

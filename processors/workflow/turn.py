@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Generator
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, overload
 
 from ...events.records import Payload
 from ..activities.definitions import Action
 from ..durations import Duration, to_ms
 from ..stored_json import read_json
 from .errors import TurnDropped, WorkflowMisuse
+from .waits import Several, Step, Winner, all_done, any_done
 
 R = TypeVar("R")
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+D = TypeVar("D")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _IDS = uuid.uuid5(uuid.NAMESPACE_URL, "wakeful:turn")
@@ -30,23 +35,6 @@ class Approval:
     comment: str
 
 
-@dataclass(slots=True)
-class Step:
-    """A wait for one recorded fact; awaiting it hands control back to the engine until the fact is there."""
-
-    name: str
-    value: Any = None
-    error: Exception | None = None
-    done: bool = False
-
-    def __await__(self) -> Generator[Step, None, Any]:
-        if not self.done:
-            yield self
-        if self.error is not None:
-            raise self.error
-        return self.value
-
-
 class Engine(Protocol):
     """What `Turn` needs of the driver that runs it."""
 
@@ -58,6 +46,7 @@ class Engine(Protocol):
     def sleep(self, duration_ms: int) -> Step: ...
     def say(self, message: Any) -> None: ...
     def complete(self, outcome: Any) -> None: ...
+    def withdraw(self, step: Step, *, cancel: bool) -> None: ...
 
 
 class Turn:
@@ -66,6 +55,7 @@ class Turn:
     def __init__(self, engine: Engine, *, tenant: str, session_id: str, number: int) -> None:
         self._engine = engine
         self._ids_drawn = 0
+        self._numbers_drawn = 0
         self.tenant = tenant
         self.session_id = session_id
         self.number = number
@@ -99,6 +89,49 @@ class Turn:
         """Waits on the log's clock, without holding a process."""
         await self._live().sleep(to_ms(duration))
 
+    @overload
+    async def gather(self, a: Awaitable[A], b: Awaitable[B], /) -> tuple[A, B]: ...
+    @overload
+    async def gather(
+        self, a: Awaitable[A], b: Awaitable[B], c: Awaitable[C], /
+    ) -> tuple[A, B, C]: ...
+    @overload
+    async def gather(
+        self, a: Awaitable[A], b: Awaitable[B], c: Awaitable[C], d: Awaitable[D], /
+    ) -> tuple[A, B, C, D]: ...
+    @overload
+    async def gather(self, *awaitables: Awaitable[R]) -> tuple[R, ...]: ...
+    async def gather(self, *awaitables: Awaitable[Any]) -> tuple[Any, ...]:
+        """Waits until all are done and returns their values in the order given.
+
+        If some failed, the first of them in that order is raised, once all are done: nothing is left in flight.
+        """
+        several = Several(awaitables, all_done)
+        await several
+        for strand in several.strands:
+            if strand.error is not None:
+                raise strand.error
+        return tuple(strand.value for strand in several.strands)
+
+    async def first(self, *awaitables: Awaitable[R], cancel: bool = False) -> Winner[R]:
+        """Waits until one is done; gives its place and value, or raises what it raised.
+
+        In the same moment the timers and approvals of the others are withdrawn. Their activities run on and their
+        results count for nothing, or are cancelled where `cancel` says so (they may have run all the same).
+        """
+        several = Several(awaitables, any_done)
+        await several
+        winner = next(i for i, strand in enumerate(several.strands) if strand.done)
+        for loser in several.strands:
+            for step in loser.open_steps():
+                self._live().withdraw(step, cancel=cancel)
+            if not loser.done:
+                loser.close()
+        won = several.strands[winner]
+        if won.error is not None:
+            raise won.error
+        return Winner(winner, won.value)
+
     async def say(self, message: Any) -> None:
         """Sends a reply (text, or anything that is JSON) to whoever listens to the session's outcomes."""
         self._live().say(message)
@@ -116,6 +149,13 @@ class Turn:
         self._live()
         self._ids_drawn += 1
         return uuid.uuid5(_IDS, f"{self.tenant}/{self.session_id}/{self.number}/{self._ids_drawn}")
+
+    def random(self) -> float:
+        """A number from 0 up to 1, derived like `uuid`: the same in every replay, another one at each call."""
+        self._live()
+        self._numbers_drawn += 1
+        name = f"{self.tenant}/{self.session_id}/{self.number}/random/{self._numbers_drawn}"
+        return (uuid.uuid5(_IDS, name).int >> 75) / (1 << 53)
 
     def _live(self) -> Engine:
         if self._engine.dead:

@@ -8,7 +8,7 @@ from tests.processors.desk import Desk, Hand, find_order, kinds
 from wakeful import Message, Turn, workflow
 from wakeful.commands.check import Facts
 from wakeful.deploy.time_limit import TimeLimit
-from wakeful.processors.session import CommandHandler
+from wakeful.processors.handler import CommandHandler
 
 
 @workflow("desk", version=1)

@@ -27,7 +27,8 @@ from wakeful.events import records as r
 from wakeful.events.hashing import event_hash
 from wakeful.events.payloads import json_payload
 from wakeful.processors.app import App, gather
-from wakeful.processors.session import CommandHandler, Received, Session, Stamped
+from wakeful.processors.handler import CommandHandler
+from wakeful.processors.session import Received, Session, Stamped
 
 T = TypeVar("T")
 

@@ -29,8 +29,8 @@ from wakeful.events.log.memory_faults import Faults
 from wakeful.events.payloads import json_payload
 from wakeful.events.topics import Topics
 from wakeful.processors.app import gather
+from wakeful.processors.handler import CommandHandler
 from wakeful.processors.loop import Loop, LoopSettings
-from wakeful.processors.session import CommandHandler
 
 
 class ManualClock:

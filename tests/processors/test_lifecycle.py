@@ -12,7 +12,7 @@ from wakeful.commands.models import OpenSession
 from wakeful.events.evolve import evolve
 from wakeful.events.state import State, Status
 from wakeful.events.transitions import MOVERS, ROWS
-from wakeful.processors import session as session_module
+from wakeful.processors import handler as handler_module
 
 Story = Callable[[Hand, pytest.MonkeyPatch], None]
 
@@ -44,7 +44,7 @@ def suspended(hand: Hand) -> None:
 def fault(hand: Hand, patch: pytest.MonkeyPatch) -> None:
     """An engine fault holds the session, wherever it stands; the command is kept."""
     with patch.context() as broken:
-        broken.setattr(session_module, "decide", lambda *_: 1 / 0)
+        broken.setattr(handler_module, "decide", lambda *_: 1 / 0)
         hand.say("more")
     assert hand.session.state.status == Status.RECOVERING
 

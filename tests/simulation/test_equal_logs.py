@@ -9,8 +9,8 @@ from wakeful.commands.check import Facts
 from wakeful.events.log.memory import MemoryLog
 from wakeful.events.log.protocol import Record
 from wakeful.events.topics import Topics
+from wakeful.processors.handler import CommandHandler
 from wakeful.processors.loop import Loop, LoopSettings
-from wakeful.processors.session import CommandHandler
 from wakeful.processors.simulation.actors import DIGEST_KEY, GROUP, NAMESPACE
 from wakeful.processors.simulation.plan import Plan
 from wakeful.processors.simulation.workload import APP, QUEUES

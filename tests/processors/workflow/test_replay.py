@@ -10,7 +10,7 @@ from wakeful import Message, Needs, Turn, UnapprovedAction, Write, activity, wor
 from wakeful.events import records as r
 from wakeful.events.limits import TEXT_MAX
 from wakeful.events.state import Status
-from wakeful.processors.session import FACTS_PER_COMMAND_MAX
+from wakeful.processors.handler import FACTS_PER_COMMAND_MAX
 
 
 def variant(function: Any, version: int = 1) -> Any:

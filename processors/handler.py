@@ -1,0 +1,293 @@
+"""What happens to a session when a command comes: check, decide, evolve, advance.
+
+Everything is done on a copy (`Session.copy`); the loop replaces the live one after the commit. The only I/O-like
+thing here is encoding, since an event's hash is over its bytes.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+
+from ..commands import models as m
+from ..commands.check import Facts, Refusal, check_unknown
+from ..commands.decide import decide, decide_parked, due, keep, refused
+from ..commands.next_valid import next_valid, obligations
+from ..commands.wire import COMMANDS
+from ..events import records as r
+from ..events.codec import EVENTS, Encoded
+from ..events.evolve import fold_head
+from ..events.hashing import event_hash
+from ..events.payloads import storable_text
+from ..events.state import ParkedCommand, SessionState
+from .app import App
+from .session import ENGINE, WORKFLOW_ENDS, Received, Session, Stamped
+from .workflow.advance import Position, advance, waiting, withdrawals
+from .workflow.errors import WorkflowStuck
+from .workflow.replay import ASKED
+
+FACTS_PER_COMMAND_MAX = 5_000
+"""Facts that one command may lead to; more is a loop in a workflow (or ours) and holds the session."""
+
+FAULT_MAX = 2_000
+"""Characters of an engine fault that a hold tells."""
+
+
+@dataclass(slots=True)
+class _Run:
+    """One command on its way through a session."""
+
+    received: Received
+    now_ms: int
+    by_clock: bool = False
+    """While facts are recorded that the clock owes, or that hold the session: the command only came by, and is not
+    disposed of by them."""
+    counted_from: int = 0
+    """Where in `out` the facts of this command begin: those of a kept one count for themselves."""
+    out: list[Stamped] = field(default_factory=list)
+
+
+class CommandHandler:
+    """Applies commands to sessions. Total: whatever a command or a workflow does, others go on."""
+
+    def __init__(
+        self,
+        app: App,
+        facts: Facts,
+        *,
+        always_replay: bool = False,
+        limit: AbstractContextManager[object] | None = None,
+    ) -> None:
+        """`limit` is entered around each command, and may raise `WorkflowStuck` in it after a while."""
+        self._limit = limit or nullcontext()
+        self._app = app
+        self._facts = facts
+        self._always_replay = always_replay
+
+    def handle(self, session: Session, received: Received) -> tuple[list[Stamped], Refusal | None]:
+        """The events that follow, applied to `session`; a refusal where nothing may be recorded."""
+        run = _Run(received, max(session.head.now_ms, received.timestamp_ms))
+        if received.offset <= session.head.cause_offset:
+            return [], None  # disposed of before: somebody moved the group's offsets back
+        before = session.copy()
+        try:
+            with self._limit:
+                refusal = self._handle(session, run)
+        except BaseException as error:  # noqa: BLE001 - one session must never stop a partition, nor a `sys.exit` in its state's class
+            run = _Run(received, run.now_ms)  # it may have failed at a kept command
+            self._restore(session, before)
+            told = storable_text(f"{type(error).__name__}: {error}", FAULT_MAX)
+            reason = "workflow_stuck" if isinstance(error, WorkflowStuck) else "engine_fault"
+            return run.out, self._hold_broken(session, run, reason, told)
+        if refusal is not None and run.out:
+            # A stranger's command leaves no event. What the clock owes comes with the next one, or with a wake-up.
+            run.out.clear()
+            self._restore(session, before)
+        return run.out, refusal
+
+    def _handle(self, session: Session, run: _Run) -> Refusal | None:
+        command, hashed = run.received.command, run.received.command_hash
+        if session.broken is not None:
+            self._handle_broken(session, run)
+            return None
+        if session.state is None:
+            refusal = check_unknown(command, frozenset(self._app.workflows))
+            if refusal is None and isinstance(command.body, m.OpenSession):
+                self._record(
+                    session, run, r.SessionOpened(command.body.workflow), command.header.actor
+                )
+            return refusal
+        self._fire_due(session, run, run.now_ms)
+        folded = SessionState(session.head, session.state)
+        encoded = (run.received.encoded.fingerprint, run.received.encoded.body)
+        decided = decide(folded, command, hashed or b"", encoded, run.now_ms)
+        if isinstance(decided, Refusal):
+            return decided
+        parked = session.state.parked if isinstance(command.body, m.ReleaseSession) else ()
+        for body in decided:
+            self._record(session, run, body, command.header.actor)
+        if decided and isinstance(decided[0], r.SessionReleased):
+            self._decide_parked(session, run, parked)
+            self._fire_due(session, run, run.now_ms)
+        self._park_if_waiting(session, run)
+        return None
+
+    def _fire_due(self, session: Session, run: _Run, now_ms: int) -> None:
+        while (
+            (owed := session.next_due()) is not None
+            and owed[0] <= now_ms
+            and session.state is not None
+        ):
+            body = due(session.state, now_ms)
+            if body is None:
+                break
+            run.by_clock = True
+            self._record(session, run, body, ENGINE)
+        run.by_clock = False
+
+    def _decide_parked(
+        self, session: Session, run: _Run, parked: tuple[ParkedCommand, ...]
+    ) -> None:
+        """Decides what was kept, in order, each at its own place in time and with itself as the cause."""
+        release = run.received
+        for kept in parked:
+            command: m.Command = COMMANDS.decode_body(kept.command, kept.fingerprint)
+            encoded = Encoded(kept.fingerprint, kept.command, b"", "")
+            run.received = Received(
+                command,
+                encoded,
+                kept.command_hash,
+                kept.topic,
+                kept.partition,
+                kept.offset,
+                kept.at_ms,
+            )
+            run.counted_from = len(run.out)
+            self._fire_due(session, run, kept.at_ms)
+            if session.state is None:
+                continue
+            if session.state.hold is not None:
+                decided: list[r.EventBody] | Refusal = [
+                    r.CommandParked(type(command.body).__name__, kept.fingerprint, kept.command)
+                ]
+            else:
+                decided = decide_parked(
+                    SessionState(session.head, session.state), command, kept.command_hash
+                )
+            if isinstance(decided, Refusal):
+                decided = [refused(command, decided)]
+            for body in decided:
+                self._record(session, run, body, command.header.actor)
+        run.received = release
+
+    def _record(self, session: Session, run: _Run, body: r.EventBody, actor: str) -> None:
+        """Appends one fact, folds it, and then all that the workflow makes of it, before anything else."""
+        work: list[tuple[r.EventBody, str]] = [(body, actor)]
+        while work:
+            body, actor = work.pop()
+            if len(run.out) - run.counted_from >= FACTS_PER_COMMAND_MAX:
+                raise RuntimeError(
+                    f"one command led to {FACTS_PER_COMMAND_MAX} facts: the workflow loops"
+                )
+            if isinstance(body, WORKFLOW_ENDS) and session.state is not None:
+                for withdrawal in withdrawals(session.state):
+                    self._stamp(session, run, withdrawal, actor)
+            event = self._stamp(session, run, body, actor)
+            following = self._advance(session, event)
+            author = f"workflow:{session.state.workflow}" if session.state else ENGINE
+            work.extend((body, author) for body in reversed(following))
+
+    def _stamp(self, session: Session, run: _Run, body: r.EventBody, actor: str) -> r.Event:
+        received, head = run.received, session.head
+        header = received.command.header
+        seq = head.seq + 1
+        remembered = None if run.by_clock else received.command_hash
+        envelope = r.Envelope(
+            tenant=session.tenant,
+            session_id=session.session_id,
+            seq=seq,
+            at_ms=run.now_ms,
+            actor=actor,
+            on_behalf_of=self._on_behalf_of(session, body, header),
+            channel=header.channel,
+            cause=r.Cause(
+                received.topic,
+                received.partition,
+                received.offset,
+                header.command_id,
+                remembered,
+                None if remembered is None else header.issued_at_ms,
+            ),
+            control_offset=self._facts.control_offset,
+            versions_seq=seq if isinstance(body, r.TurnStarted) else head.versions_seq,
+            prev_hash=head.hash,
+        )
+        event = r.Event(envelope, body)
+        encoded = EVENTS.encode(event)
+        hashed = event_hash(encoded.fingerprint, encoded.body, head.hash)
+        session.head = fold_head(head, envelope, hashed)
+        if session.broken is None:
+            session.fold(event)
+        run.out.append(Stamped(event, encoded))
+        return event
+
+    def _advance(self, session: Session, event: r.Event) -> list[r.EventBody]:
+        if session.state is None or session.broken is not None:
+            return []
+        if self._always_replay:
+            session.drop()
+        position = Position(session.tenant, session.session_id, session.state, session.journal)
+        advanced = advance(self._app, position, event, session.stretch, self._facts)
+        session.stretch = advanced.stretch
+        return advanced.bodies
+
+    def _park_if_waiting(self, session: Session, run: _Run) -> None:
+        state = session.state
+        if state is not None and waiting(state):
+            body = r.SessionWaiting(state.turn, obligations(state), next_valid(state))
+            self._record(session, run, body, ENGINE)
+
+    def _handle_broken(self, session: Session, run: _Run) -> None:
+        """A session whose history does not fold keeps every command; a cancellation still ends it."""
+        command = run.received.command
+        told, kind = session.broken or "", type(command.body).__name__
+        if isinstance(command.body, m.FireTimer):
+            return
+        kept = self._kept(session, run)
+        if not session.announced:
+            session.announced = run.by_clock = True
+            self._stamp(session, run, r.SessionHeld("does_not_fold", told), ENGINE)
+            run.by_clock = False
+        if isinstance(command.body, m.CancelSession):
+            self._stamp(
+                session, run, r.CancellationRequested(command.body.reason), command.header.actor
+            )
+            ended = self._stamp(session, run, r.SessionCancelled((), (), ()), command.header.actor)
+            session.fold(ended)
+        elif isinstance(command.body, m.ReleaseSession):
+            again = f"the history still does not fold ({told}): deploy code that folds it, restart, release again"
+            refusal = r.CommandRefused(kind, "freshness", "does_not_fold", again)
+            self._stamp(session, run, refusal, command.header.actor)
+        else:
+            for body in kept:
+                self._stamp(session, run, body, command.header.actor)
+
+    @staticmethod
+    def _kept(session: Session, run: _Run) -> list[r.EventBody]:
+        """The command as something to look at later; asked before anything of it is recorded."""
+        received = run.received
+        encoded = (received.encoded.fingerprint, received.encoded.body)
+        state = session.state if session.broken is None else None
+        hashed = received.command_hash or b""
+        return keep(session.head, state, received.command, hashed, encoded, run.now_ms)
+
+    def _hold_broken(self, session: Session, run: _Run, reason: str, told: str) -> Refusal | None:
+        """A fault of the engine, or a workflow that spins, met this command: hold the session, keep the command.
+
+        Where there is no session to hold, the command goes to the dead letters.
+        """
+        if session.state is None:
+            return Refusal("scope", reason, told)
+        kept = self._kept(session, run)
+        if session.state.hold is None:
+            run.by_clock = True
+            self._record(session, run, r.SessionHeld(reason, told), ENGINE)
+            run.by_clock = False
+        for body in kept:
+            self._record(session, run, body, run.received.command.header.actor)
+        return None
+
+    @staticmethod
+    def _restore(session: Session, before: Session) -> None:
+        session.drop()
+        session.head, session.state, session.journal = before.head, before.state, before.journal
+        session.broken, session.announced = before.broken, before.announced
+
+    @staticmethod
+    def _on_behalf_of(session: Session, body: r.EventBody, header: m.CommandHeader) -> str | None:
+        """Whoever's message this turn answers, for what the workflow asks for; else what the command says.
+
+        Told by the fact and not by its author's name: a stranger may call himself as he likes.
+        """
+        message = session.state.message if session.state is not None else None
+        return message.actor if message and isinstance(body, ASKED) else header.on_behalf_of
