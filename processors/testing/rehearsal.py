@@ -224,9 +224,8 @@ class Rehearsal(Story):
         report = self._stage.run(task)
         at = _step_of(task)
         if at in self._engine.crashes and at not in self._interrupted:
-            self._interrupted.add(
-                at
-            )  # the worker died before its report: the task is delivered again
+            # The worker died before its report: the task is delivered again.
+            self._interrupted.add(at)
             return
         self._tasks.popleft()
         if report is None:

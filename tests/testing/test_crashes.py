@@ -173,8 +173,9 @@ def test_a_mended_session_goes_on_and_takes_what_was_kept() -> None:
     assert session.replies == ["one", "two"]
 
 
-def test_other_code_holds_an_open_turn_and_the_right_code_goes_on() -> None:
-    session = rehearse(desk, activities=FAKES)
+@pytest.mark.parametrize("always_replay", [True, False])
+def test_other_code_holds_an_open_turn_and_the_right_code_goes_on(always_replay) -> None:
+    session = rehearse(desk, activities=FAKES, always_replay=always_replay)
     session.send("go")
     session.redeploy(other_desk, find_order, refund)
     with pytest.raises(Held, match="history holds step 1: activity find_order"):

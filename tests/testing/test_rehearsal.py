@@ -25,6 +25,18 @@ async def racer(turn: Turn, desk: Desk, message: Message) -> Desk:
     return desk
 
 
+async def helped(turn: Turn) -> int:
+    return await turn.run(find_order.call("x"))
+
+
+@workflow("canceller", version=1)
+async def canceller(turn: Turn, desk: Desk, message: Message) -> Desk:
+    """Two calls, of which the first that is done ends the other; asked for by a helper of its module."""
+    won = await turn.first(helped(turn), helped(turn), cancel=True)
+    await turn.say(f"{won.index}: {won.value}")
+    return desk
+
+
 def test_a_turn_without_waits_is_over_when_send_returns() -> None:
     session = rehearse(desk, activities={"find_order": 50, "refund": "receipt"})
     session.send("please")
@@ -123,6 +135,14 @@ def test_an_answer_after_the_deadline_is_late_and_changes_nothing() -> None:
     assert session.failure.kind == "timed_out"
     session.answer("find_order", 7)
     assert session.facts[-2:] == ["SessionFailed", "LateResultRecorded"]
+
+
+def test_activities_of_the_module_are_found_and_a_cancelled_call_is_not_made() -> None:
+    session = rehearse(canceller, activities={"find_order": [1, 2]})
+    session.send("go")
+    assert session.replies == ["0: 1"]
+    assert len(session.calls("find_order")) == 1
+    assert "ActivityCancelled" in session.facts
 
 
 def test_messages_queue_behind_a_turn() -> None:
