@@ -150,6 +150,8 @@ class Store:
                     raise Corrupt(told)
                 skip_to(session, envelope, row[1])
             fold_stored(session, TailEvent(seq, fingerprint, body))
+        if session.head.seq == 0:
+            raise Corrupt(f"the store knows {key!r}, and neither its state nor an event of it")
         return session
 
     def write(

@@ -14,6 +14,7 @@ STATEMENTS = {
     "state": "UPDATE sessions SET base = x'c301000000'",
     "event": "UPDATE tails SET body = x'ff'",
     "fingerprint": "UPDATE tails SET fingerprint = x'00'",
+    "all-events-lost": "DELETE FROM tails",
     "event-lost": "DELETE FROM tails WHERE seq = (SELECT MIN(seq) + 1 FROM tails)",
 }
 
