@@ -8,7 +8,7 @@ from typing import Any
 
 from .endpoint import CONNECT_S_DEFAULT, IDLE_S_DEFAULT, EndpointModel, count
 from .errors import ClientMissing
-from .port import Answer, ChatMessage, Chunk, Finish, Usage
+from .port import Answer, ChatMessage, Chunk, Finish, Usage, joined
 
 FINISHES: dict[str, Finish] = {
     "end_turn": "stop",
@@ -121,7 +121,7 @@ class _Reading:
         """See `Reading.answer`."""
         if not self.stopped:
             return None
-        return Answer("".join(self.pieces), self.model, self.usage, self.finish)
+        return Answer(joined(self.pieces), self.model, self.usage, self.finish)
 
     def _count(self, usage: Any) -> Chunk:
         """Counts are cumulative: the last one that is told stands."""

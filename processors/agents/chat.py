@@ -12,7 +12,7 @@ from ..activities.contracts import Read
 from ..activities.definitions import SCHEDULE_TO_CLOSE_DEFAULT, Activity, activity
 from ..durations import Duration
 from .errors import EmptyAnswer, Evidence, ModelFailed, Refused, StreamCut
-from .port import Answer, ChatMessage, Chunk, Model, Usage
+from .port import Answer, ChatMessage, Chunk, Model, Usage, joined
 
 QUEUE = "models"
 
@@ -142,7 +142,7 @@ class _Heard:
 
     def evidence(self, retry_after_ms: int | None) -> Evidence:
         """All of it, for the log."""
-        text = "".join(self.pieces)
+        text = joined(self.pieces)
         return Evidence(
             model=self.model,
             partial=text,

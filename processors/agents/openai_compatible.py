@@ -8,7 +8,7 @@ from typing import Any
 
 from .endpoint import EndpointModel, count
 from .errors import ClientMissing
-from .port import Answer, ChatMessage, Chunk, Finish, Usage
+from .port import Answer, ChatMessage, Chunk, Finish, Usage, joined
 
 FINISHES: dict[str, Finish] = {
     "stop": "stop",
@@ -78,7 +78,7 @@ class _Reading:
         if self.finish is None:
             return None
         finish: Finish = "refusal" if self.refused else self.finish
-        return Answer("".join(self.pieces), self.model, self.usage, finish)
+        return Answer(joined(self.pieces), self.model, self.usage, finish)
 
     def _text(self, choice: Any) -> str:
         if choice.finish_reason is not None:

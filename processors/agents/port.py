@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -61,3 +61,11 @@ class Model(Protocol):
         that ends without an answer was cut, whatever its reason.
         """
         ...
+
+
+def joined(pieces: Iterable[str]) -> str:
+    """The text of an answer. Endpoints may cut a character beyond U+FFFF in two; its halves are put together again."""
+    text = "".join(pieces)
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")

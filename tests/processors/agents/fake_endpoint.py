@@ -12,7 +12,7 @@ STALL_LIMIT_S = 30.0
 
 @dataclass
 class Says:
-    """One response. `cut`: the connection ends without the end of the body; `stall`: nothing more comes."""
+    """One response. `cut`: the connection ends without the end of the body; `stall`: nothing more comes; `silent`: nothing at all."""
 
     pieces: list[str] = field(default_factory=list)
     status: int = 200
@@ -20,6 +20,7 @@ class Says:
     kind: str = "text/event-stream"
     cut: bool = False
     stall: bool = False
+    silent: bool = False
 
 
 class Endpoint:
@@ -77,6 +78,9 @@ def serving() -> Iterator[Endpoint]:
 def answer(handler: BaseHTTPRequestHandler, endpoint: Endpoint) -> None:
     says = endpoint.script.pop(0)
     handler.close_connection = True
+    if says.silent:
+        endpoint.over.wait(STALL_LIMIT_S)
+        return
     try:
         handler.send_response(says.status)
         for name, value in {"Content-Type": says.kind, **says.headers}.items():

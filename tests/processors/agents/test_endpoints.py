@@ -159,6 +159,11 @@ def test_system_messages_go_where_the_protocol_wants_them(kind, endpoint):
         assert sent["stream_options"] == {"include_usage": True}
 
 
+def test_a_character_cut_in_two_is_put_together_again(kind, endpoint, asked):
+    endpoint.says(Says(kind.tells("so \ud83d", "\ude00 and \ud83d")))
+    assert asked("hi").text == "so \U0001f600 and \ud83d"
+
+
 def test_an_answer_at_the_limit_of_tokens_says_so(kind, endpoint, asked):
     endpoint.says(Says(kind.tells("Once upon", finish=kind.limit)))
     assert asked("hi").finish == "length"
@@ -306,6 +311,13 @@ def test_a_stream_without_a_first_word_is_cut_too(kind, endpoint, asked):
     endpoint.says(Says(status=200, stall=True))
     failure = asked("hi", idle_s=0.3)
     assert failure.type == FAILS + "StreamCut"
+
+
+def test_no_response_in_time_is_named(kind, endpoint, asked):
+    endpoint.says(Says(silent=True))
+    failure = asked("hi", idle_s=0.3)
+    assert failure.type == FAILS + "Unreachable"
+    assert "Timeout" in failure.message
 
 
 def test_a_missing_key_is_the_callers(kind, endpoint, asked, monkeypatch):
