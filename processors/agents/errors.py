@@ -129,6 +129,10 @@ class ClientMissing(ModelFailed, Rejected):
     __module__ = PUBLIC
 
 
+FINAL = tuple(f"{PUBLIC}.{kind.__qualname__}" for kind in (Refused, RequestRejected, ClientMissing))
+"""The `failure.type`s after which asking again is of no use."""
+
+
 def evidence_of(failure: Failure) -> Evidence | None:
     """The evidence in a recorded failure, for a workflow that books tokens; null where there is none."""
     last = failure.detail.rstrip("\n").rpartition("\n")[2]

@@ -3,6 +3,7 @@
 from .processors.agents.anthropic_messages import AnthropicModel
 from .processors.agents.chat import chat
 from .processors.agents.errors import (
+    FINAL,
     ClientMissing,
     EmptyAnswer,
     EndpointFailed,
@@ -21,6 +22,7 @@ from .processors.agents.port import Answer, ChatMessage, Chunk, Model, Usage
 from .processors.agents.scripted import Cut, FunctionModel, ScriptedModel
 
 __all__ = [
+    "FINAL",
     "Answer",
     "AnthropicModel",
     "ChatMessage",

@@ -11,7 +11,7 @@ import pytest
 import wakeful.agents
 from tests.processors.desk import Hand, kinds
 from wakeful import ActivityError
-from wakeful.agents import ChatMessage, ModelFailed, OpenAIModel
+from wakeful.agents import FINAL, ChatMessage, ModelFailed, OpenAIModel
 from wakeful.commands.models import FailActivity
 from wakeful.events.errors import Transient
 from wakeful.events.records import ReplySent, TurnStarted
@@ -93,6 +93,7 @@ def test_the_table_of_failures_is_that_of_the_code() -> None:
     assert {name for name, again in rows.items() if again != "no"} == {
         name for name, kind in failures.items() if issubclass(kind, Transient)
     }
+    assert set(FINAL) == {f"wakeful.agents.{name}" for name, again in rows.items() if again == "no"}
     assert {kind.__module__ for kind in failures.values()} == {"wakeful.agents"}
     shown = re.findall(r"[├└]── (\w+)", ModelFailed.__doc__ or "")
     assert set(shown) == set(failures)
