@@ -206,6 +206,7 @@ def test_the_attempt_after_a_cut_begins_from_nothing(kind, endpoint, asked):
     assert answer.text == "The refund."
 
 
+@pytest.mark.slow
 def test_a_stream_that_stalls_is_cut(kind, endpoint, asked):
     endpoint.says(Says(kind.tells("The ref", whole=False), stall=True))
     failure = asked("hi", idle_s=0.3)
@@ -307,12 +308,14 @@ def test_nobody_there_is_named(kind):
     assert failure.type == FAILS + "Unreachable"
 
 
+@pytest.mark.slow
 def test_a_stream_without_a_first_word_is_cut_too(kind, endpoint, asked):
     endpoint.says(Says(status=200, stall=True))
     failure = asked("hi", idle_s=0.3)
     assert failure.type == FAILS + "StreamCut"
 
 
+@pytest.mark.slow
 def test_no_response_in_time_is_named(kind, endpoint, asked):
     endpoint.says(Says(silent=True))
     failure = asked("hi", idle_s=0.3)
