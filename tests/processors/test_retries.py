@@ -163,6 +163,16 @@ def test_an_attempt_that_would_begin_at_the_deadline_is_not_scheduled(hand: Hand
     assert out[0].failure.retry_after_ms == 60 * SECOND_MS
 
 
+@pytest.mark.parametrize(
+    ("early_ms", "fact"), [(0, "ActivityFailed"), (1, "ActivityRetryScheduled")]
+)
+def test_the_deadline_itself_is_too_late(hand: Hand, early_ms: int, fact: str) -> None:
+    asked = r.Failure("raised", "E", "", "", retry_after_ms=10 * SECOND_MS)
+    jitter_ms = retry_due_ms(POLICY, 1, asked, now_ms=0, name="acme/s1/1.1#1") - 10 * SECOND_MS
+    out = hand.failure("1.1", after_ms=60 * SECOND_MS - jitter_ms - early_ms)
+    assert kinds(out)[0] == fact
+
+
 def test_a_clock_that_jumps_past_the_deadline_dispatches_nothing(hand: Hand) -> None:
     hand.failure("1.1")
     assert wake_at(hand, hand.now_ms + 60 * SECOND_MS)[0] == "ActivityFailed"
