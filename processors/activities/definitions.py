@@ -32,6 +32,9 @@ SCHEDULE_TO_CLOSE_DEFAULT = "24h"
 
 ONCE = Retry(attempts=1)
 
+NAME_LENGTH_MAX = 200
+"""Characters of an activity's or a workflow's name: what a client may ask for."""
+
 KEY = "key"
 """The keyword-only parameter that receives the idempotency key."""
 
@@ -183,7 +186,7 @@ def activity(
     """
 
     def declare(function: Callable[..., Awaitable[R]]) -> Activity[R]:
-        label = name or function.__name__
+        label = check_name("activity", function.__name__ if name is None else name)
         return Activity(
             function,
             contract=_checked(label, function, contract, approval),
@@ -196,6 +199,16 @@ def activity(
         )
 
     return declare
+
+
+def check_name(what: str, name: str) -> str:
+    """The name, if commands, topics and tables can hold it and people can type it."""
+    if not 1 <= len(name) <= NAME_LENGTH_MAX or not name.isprintable():
+        shown = ascii(name[:NAME_LENGTH_MAX])
+        raise Declined(
+            f"{what} name {shown} is not allowed: use 1 to {NAME_LENGTH_MAX} printable characters"
+        )
+    return name
 
 
 def problems(error: ValidationError) -> str:
