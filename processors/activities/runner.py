@@ -19,7 +19,6 @@ from ...events.errors import InvalidPayload, PayloadTooLarge
 from ...events.payloads import json_payload, storable_text
 from ...events.records import ActivityTask, Failure, Payload
 from ..stored_json import read_json
-from .contracts import RetryLater
 from .definitions import KEY, Activity, problems
 
 Body = CompleteActivity | FailActivity
@@ -106,7 +105,8 @@ class Runner:
             if kind.__module__ == "builtins"
             else f"{kind.__module__}.{kind.__qualname__}"
         )
-        after_ms = error.retry_after_ms if isinstance(error, RetryLater) else None
+        asked = getattr(error, "retry_after_ms", None)  # of `RetryLater`, or of a failure that knows its time
+        after_ms = asked if type(asked) is int and asked >= 0 else None
         told, trace = message_of(error), traceback_of(error)
         return self._fail(task, "raised", name, told, detail=trace, retry_after_ms=after_ms)
 
