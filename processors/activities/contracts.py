@@ -84,7 +84,8 @@ class Retry:
 class RetryLater(Exception):
     """Raised by a tool that was told when to come back (HTTP's `Retry-After`): the next attempt waits so long at least.
 
-    It is a failure like any other, so without a `retry` policy, or with no attempt left, the activity has failed.
+    Any exception that holds a number `retry_after_ms` says the same. It is a failure like any other, so without a
+    `retry` policy, or with no attempt left, the activity has failed.
     """
 
     def __init__(self, after: Duration, message: str = "") -> None:

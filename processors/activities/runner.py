@@ -29,6 +29,9 @@ DETAIL_MAX = 4096
 MESSAGE_MAX = 1000
 """Characters of an exception's message that are kept."""
 
+RETRY_AFTER_MS_MAX = 2**53
+"""Far beyond every deadline, and no more than a record can hold."""
+
 FRAMES_MAX = 8
 """Innermost frames of a traceback: those are the tool's."""
 
@@ -105,10 +108,9 @@ class Runner:
             if kind.__module__ == "builtins"
             else f"{kind.__module__}.{kind.__qualname__}"
         )
-        asked = getattr(error, "retry_after_ms", None)  # of `RetryLater`, or of a failure that knows its time
-        after_ms = asked if type(asked) is int and asked >= 0 else None
         told, trace = message_of(error), traceback_of(error)
-        return self._fail(task, "raised", name, told, detail=trace, retry_after_ms=after_ms)
+        when = retry_after_of(error)
+        return self._fail(task, "raised", name, told, detail=trace, retry_after_ms=when)
 
     def timed_out(self, task: ActivityTask) -> FailActivity:
         """The report of an attempt that was cancelled at its start-to-close limit."""
@@ -147,6 +149,12 @@ def message_of(error: BaseException) -> str:
         return str(error)
     except Exception as second:  # noqa: BLE001 foreign code, called only to describe a failure
         return f"<its message raised {type(second).__name__}>"
+
+
+def retry_after_of(error: BaseException) -> int | None:
+    """When the tool asks to come back, as `RetryLater` and models' failures say it; a property could raise, so none is asked."""
+    asked = getattr(error, "__dict__", {}).get("retry_after_ms")
+    return asked if type(asked) is int and 0 <= asked <= RETRY_AFTER_MS_MAX else None
 
 
 def traceback_of(error: BaseException) -> str:

@@ -1,9 +1,15 @@
 """A worker and attempts: what it reports of a failure, and what a later attempt is to it."""
 
+import pytest
+
 from wakeful import RetryLater
+from wakeful.agents import RateLimited, ScriptedModel, chat
 from wakeful.commands.models import CompleteActivity, FailActivity
+from wakeful.events.records import Failure
+from wakeful.events.retries import may_retry
 from wakeful.processors.activities.contracts import Read, Retry
 from wakeful.processors.activities.definitions import activity
+from wakeful.processors.activities.runner import retry_after_of
 from wakeful.processors.app import gather
 
 
@@ -24,6 +30,27 @@ def test_the_time_a_tool_asks_for_travels_with_its_failure(bench, hand):
         30_000,
     )
     assert failure.type.endswith(".RetryLater")
+
+
+class Hostile(Exception):
+    """Its time to come back raises when it is asked for."""
+
+    @property
+    def retry_after_ms(self) -> int:
+        raise RuntimeError("no time")
+
+
+@pytest.mark.parametrize("asked", [5_000, None, True, -1, 2**70, "5", 0.5])
+def test_only_a_number_of_milliseconds_is_a_time_to_come_back(asked):
+    error = RateLimited("slow down", retry_after_ms=asked)
+    assert retry_after_of(error) == (5_000 if asked == 5_000 else None)
+    assert retry_after_of(Hostile()) is None
+
+
+def test_a_model_is_asked_again_but_for_what_is_final():
+    policy = chat(ScriptedModel(["a"])).retry.policy
+    assert not may_retry(policy, 1, Failure("raised", "wakeful.agents.Refused", "", ""))
+    assert may_retry(policy, 1, Failure("raised", "wakeful.agents.StreamCut", "", ""))
 
 
 def test_another_attempt_runs_with_the_same_key_and_is_not_fresh(bench, hand):
