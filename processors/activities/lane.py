@@ -95,6 +95,7 @@ class Lane:
         self._look_at = 0.0
         self._warned = False
         self._paused = False
+        self._drained = False
 
     def stop(self) -> None:
         """Takes no more tasks and drains."""
@@ -182,6 +183,8 @@ class Lane:
 
     def _drain_places(self, places: Sequence[Place]) -> None:
         """Before partitions go: what runs may finish, so that their next owner need not run it again."""
+        if self._drained:
+            return  # it leaves the group, and has waited for what it was willing to wait for
         self._loop.call_soon_threadsafe(self._give_back_waiting_in, places)
         self._wait_until_settled(lambda: self.core.unsettled_in(places))
 
@@ -195,6 +198,7 @@ class Lane:
             self._wait_until_settled(lambda: 0 if self._cut_off else self.core.running)
             self.core.flush(FLUSH_MS)
         finally:
+            self._drained = True
             self.core.close()
 
     def _going_on(self) -> int:
