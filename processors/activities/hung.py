@@ -33,7 +33,8 @@ LOOK_MS = 100
 """Between two looks, and so the longest that a time-out is noticed late."""
 
 LATE_LOOK_MS = 1_000
-"""A look that comes so late says that the process stood still, not that an activity hangs."""
+"""A look that comes so late says that the process stood still, not that an activity hangs; calls that were about to
+end get as long to do so."""
 
 SILENT_MS = 1_000
 """An event loop that has not answered for so long does not answer: a busy one does within milliseconds."""
@@ -98,18 +99,20 @@ class Pulse:
         self.thread_id = threading.get_ident()
         self._asked_at: float | None = None
         self._looked_at = monotonic()
+        self._woken_at = -inf
 
     def look(self) -> bool:
-        """Asks the loop for a sign of life; false where this look comes so late that no age means anything."""
+        """Asks the loop for a sign of life; false where the process has just stood still: no age means anything."""
         now = self._monotonic()
-        late = now - self._looked_at > LATE_LOOK_MS / 1000
+        if now - self._looked_at > LATE_LOOK_MS / 1000:
+            self._woken_at = now
         self._looked_at = now
         if self._asked_at is None:
             self._asked_at = now
             self._loop.call_soon_threadsafe(self._answer)
-        elif late:
+        elif self._woken_at == now:
             self._asked_at = now
-        return not late
+        return now - self._woken_at > LATE_LOOK_MS / 1000
 
     @property
     def silent_s(self) -> float:

@@ -37,6 +37,15 @@ class Seconds:
         return self.now
 
 
+class Jumping:
+    """The real clock, for whom an hour may pass in between."""
+
+    ahead = 0
+
+    def __call__(self):
+        return time.monotonic() + self.ahead
+
+
 @pytest.fixture
 def seconds():
     return Seconds()
@@ -62,8 +71,10 @@ def test_a_process_that_stood_still_tells_nothing_about_its_loop(seconds):
     assert not pulse.look()
     assert pulse.silent_s == 0
     seconds.now += 0.5
-    assert pulse.look()
+    assert not pulse.look(), "nor to the next one who looks"
     assert pulse.silent_s == 0.5
+    seconds.now += 0.6
+    assert pulse.look()
 
 
 @pytest.mark.parametrize("inside", ["task", "subtask", "callback", "none", "waiting"])
@@ -249,6 +260,20 @@ def test_an_async_one_that_blocks_past_its_limit_does_the_same(guarded, run, han
     hanging.release.set()
     assert isinstance(running.stop(), Hung)
     assert told(guarded)["s3"] == ["timed_out"]
+
+
+def test_a_process_that_stood_still_gives_its_calls_time_to_end(guarded, run, hanging):
+    clock = Jumping()
+    running = run(hanging.app, monotonic=clock)
+    guarded.put(guarded.task("hangs", {"n": 1}, "s1", start_to_close_ms=60_000))
+    until(lambda: guarded.desk.calls.made, "it runs")
+    clock.ahead += 3_600
+    looked_at = running.lane._look_at
+    until(lambda: running.lane._look_at > looked_at + 3_600, "the first look after it")
+    hanging.release.set()
+    until(lambda: told(guarded), "its result")
+    assert told(guarded) == {"s1": ["completed"]}
+    assert (running.stop(), running.ended) == (None, [])
 
 
 def test_one_that_blocks_within_its_limit_is_let_be(guarded, run, hanging):
