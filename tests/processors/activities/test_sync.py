@@ -1,6 +1,8 @@
 """Sync activities run in threads, and are in all else what async ones are."""
 
 import asyncio
+import subprocess
+import sys
 import threading
 import warnings
 from contextvars import ContextVar
@@ -127,6 +129,15 @@ def test_threads_are_made_when_needed_used_again_and_bounded():
 def test_threads_need_a_bound():
     with pytest.raises(ValueError, match="threads_max is 0"):
         Threads("t", threads_max=0)
+
+
+def test_a_thread_that_never_ends_does_not_keep_its_process():
+    program = """
+import threading
+from wakeful.processors.activities.threads import Threads
+Threads("t", threads_max=1).run(threading.Event().wait)
+"""
+    assert subprocess.run([sys.executable, "-c", program], timeout=DEADLINE_S).returncode == 0
 
 
 class Mixed:
