@@ -38,7 +38,16 @@ from ..events.log.protocol import (
 from ..events.state import STATE_VERSION
 from ..events.topics import Topics
 from .session import Session
-from .store import Change, Store, TailEvent, encode_base, fold_stored, follows, skip_to
+from .store import (
+    DAMAGE,
+    Change,
+    Store,
+    TailEvent,
+    encode_base,
+    fold_stored,
+    follows,
+    skip_to,
+)
 
 LIVE_MAX = 2_000
 """Sessions kept in memory per partition; the others are on disk, one look-up away."""
@@ -186,7 +195,7 @@ class Partition:
             yield
         except sqlite3.OperationalError:
             raise  # the disk is full, or the file is locked: nothing is wrong with what it holds
-        except (Corrupt, sqlite3.DatabaseError) as error:
+        except DAMAGE as error:
             self._drop_store()
             raise Corrupt(f"the store of partition {self.number} is dropped: {error}") from error
 

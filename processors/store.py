@@ -15,7 +15,7 @@ from typing import Self, cast
 from ..events import records as r
 from ..events.codec import EVENTS, decode_state, encode_state
 from ..events.envelopes import read_envelope
-from ..events.errors import Corrupt, Undecodable
+from ..events.errors import Corrupt, Rejected, Undecodable
 from ..events.hashing import event_hash
 from ..events.keys import split_key
 from ..events.state import STATE_VERSION, SessionState
@@ -57,6 +57,10 @@ class TailEvent:
     body: bytes
 
 
+DAMAGE = (sqlite3.DatabaseError, Corrupt, Rejected, ValueError)
+"""What reading a damaged file raises: SQLite's own, one that Python cannot even put into text, or what we make of it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """A session after some events, and these events."""
@@ -87,7 +91,7 @@ class Store:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             return cls(cls._connect(path))
-        except sqlite3.DatabaseError:
+        except DAMAGE:
             cls.remove(path)
             return cls(cls._connect(path))
 
@@ -146,6 +150,8 @@ class Store:
                     raise Corrupt(told)
                 skip_to(session, envelope, row[1])
             fold_stored(session, TailEvent(seq, fingerprint, body))
+        if session.head.seq == 0:
+            raise Corrupt(f"the store knows {key!r}, and neither its state nor an event of it")
         return session
 
     def write(

@@ -27,6 +27,9 @@ LOOK_MS = 400
 WAIT_MAX_S = 7 * 24 * 3600
 """The longest wait: no terminal stays open longer, and infinity is no number of milliseconds."""
 
+UNKNOWN = ("unknown_session", "unknown_proposal")
+"""Refusals that mean that there is no such thing."""
+
 Detach = Annotated[
     bool, typer.Option("--detach", help="Return once Kafka has it, before it is decided.")
 ]
@@ -121,7 +124,7 @@ def _judge(answer: Answer, done: str) -> tuple[Exit, str]:
     if verdict is None:
         return Exit.DONE, f"kafka has it: command {answer.receipt.command_id}"
     if verdict.kind == "refused":
-        code = Exit.NOT_FOUND if verdict.reason == "unknown_session" else Exit.REFUSED
+        code = Exit.NOT_FOUND if verdict.reason in UNKNOWN else Exit.REFUSED
         return code, f"refused ({verdict.reason}): {verdict.detail}"
     if verdict.kind == "undecided":
         return Exit.NOT_IN_TIME, (

@@ -30,6 +30,9 @@ TIMEOUT_DEFAULT = "60s"
 SCHEDULE_TO_CLOSE_DEFAULT = "24h"
 """From request to result, queueing and dead workers included."""
 
+NAME_LENGTH_MAX = 200
+"""Characters of an activity's or a workflow's name: what a client may ask for."""
+
 KEY = "key"
 """The keyword-only parameter that receives the idempotency key."""
 
@@ -188,7 +191,8 @@ def activity(
     """
 
     def declare(function: Callable[..., Any]) -> Activity[Any]:
-        label = name or str(getattr(function, "__name__", function))
+        own_name = str(getattr(function, "__name__", function))
+        label = check_name("activity", own_name if name is None else name)
         return Activity(
             function,
             contract=_checked(label, function, contract, approval),
@@ -200,6 +204,16 @@ def activity(
         )
 
     return declare
+
+
+def check_name(what: str, name: str) -> str:
+    """The name, if commands, topics and tables can hold it and people can type it."""
+    if not 1 <= len(name) <= NAME_LENGTH_MAX or not name.isprintable():
+        shown = ascii(name[:NAME_LENGTH_MAX])
+        raise Declined(
+            f"{what} name {shown} is not allowed: use 1 to {NAME_LENGTH_MAX} printable characters"
+        )
+    return name
 
 
 def problems(error: ValidationError) -> str:

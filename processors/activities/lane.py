@@ -135,6 +135,9 @@ class Lane:
         except BaseException as error:  # noqa: BLE001 the same
             self._error = self._error or error
         if self._attempts.in_loop and self._pulse.silent_s > SILENT_MS / 1000:
+            logger.error(
+                "an activity blocks the event loop: the process ends without waiting for it"
+            )
             self._ending.begin()  # else nobody would be left to see that the loop stays blocked
         self.ended.set()
         self._loop.call_soon_threadsafe(ended.set_result, None)

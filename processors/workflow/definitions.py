@@ -9,9 +9,12 @@ from typing import Any, Generic, TypeVar, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from ..activities.definitions import Declined
+from ..activities.definitions import Declined, check_name
 
 S = TypeVar("S")
+
+VERSION_MAX = 2**31 - 1
+"""What the views hold; records could hold more."""
 
 _PARAMETERS = 3  # turn, state, message
 
@@ -85,8 +88,11 @@ def workflow(
     change; a turn ends on the version it started with. `versions` names what else was active (prompt, model,
     policy), for the record.
     """
-    if version < 1:
-        raise Declined(f"workflow {name!r} has version {version}: versions count from 1")
+    check_name("workflow", name)
+    if not 1 <= version <= VERSION_MAX:
+        raise Declined(
+            f"workflow {name!r} has version {version}: versions count from 1, up to {VERSION_MAX}"
+        )
 
     def declare(function: Callable[..., Coroutine[Any, Any, S]]) -> Workflow[S]:
         return Workflow(function, name=name, version=version, versions=versions or {})

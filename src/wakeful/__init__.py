@@ -15,6 +15,7 @@ from .processors.activities.definitions import Action, Activity, Needs, activity
 from .processors.workflow.definitions import Message, Workflow, workflow
 from .processors.workflow.errors import ActivityError, UnapprovedAction
 from .processors.workflow.turn import Approval, Turn
+from .processors.workflow.waits import Winner
 
 __all__ = [
     "Action",
@@ -26,6 +27,7 @@ __all__ = [
     "Read",
     "Turn",
     "UnapprovedAction",
+    "Winner",
     "Workflow",
     "Write",
     "activity",

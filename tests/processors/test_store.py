@@ -13,6 +13,8 @@ from wakeful.events.log.protocol import Place
 STATEMENTS = {
     "state": "UPDATE sessions SET base = x'c301000000'",
     "event": "UPDATE tails SET body = x'ff'",
+    "fingerprint": "UPDATE tails SET fingerprint = x'00'",
+    "all-events-lost": "DELETE FROM tails",
     "event-lost": "DELETE FROM tails WHERE seq = (SELECT MIN(seq) + 1 FROM tails)",
 }
 
@@ -44,6 +46,26 @@ def test_a_store_that_holds_nonsense_ends_one_process_and_is_rebuilt(
     cluster.run()
     assert cluster.facts()[-1] == "SessionWaiting"
     assert cluster.facts().count("ActivityCompleted") == 1
+
+
+def test_a_file_whose_damage_sqlite_cannot_even_put_into_text_is_remade(tmp_path: Path) -> None:
+    cluster = Cluster(folder=tmp_path)
+    cluster.start()
+    cluster.open()
+    cluster.run()
+    cluster.kill()
+    for file in tmp_path.glob("*.sqlite"):
+        with sqlite3.connect(file) as database:
+            database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        database.close()
+        file.write_bytes(file.read_bytes().replace(b"CREATE TABLE", b"CREATE \xff\xfe\xfd\xfc\xfb"))
+        with pytest.raises(UnicodeDecodeError):
+            sqlite3.connect(file).execute("PRAGMA journal_mode=WAL")
+    cluster.start()
+    cluster.run()
+    cluster.answer()
+    cluster.run()
+    assert cluster.facts()[-1] == "SessionWaiting"
 
 
 def test_a_file_of_another_layout_is_remade(tmp_path: Path) -> None:

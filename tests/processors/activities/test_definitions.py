@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from wakeful.processors.activities.contracts import Read, Write
 from wakeful.processors.activities.definitions import Activity, Declined, Needs, activity
+from wakeful.processors.workflow.definitions import workflow
 
 
 class Order(BaseModel):
@@ -29,6 +30,22 @@ async def refund(order_id: str, cents: int = 5, *, key: str) -> Order:
 def declared(function=refund, **options) -> Activity:
     options.setdefault("contract", Write(idempotent=True))
     return activity(**options)(function)
+
+
+@pytest.mark.parametrize("name", ["", "a\x00b", "x" * 201, "line\nline"])
+def test_a_name_that_no_client_could_ask_for_is_declined(name):
+    with pytest.raises(Declined, match=r"activity name .* is not allowed"):
+
+        @activity(contract=Read(), name=name)
+        async def find() -> None: ...
+
+    with pytest.raises(Declined, match=r"workflow name .* is not allowed"):
+        workflow(name, version=1)
+
+
+def test_a_version_that_no_record_holds_is_declined():
+    with pytest.raises(Declined, match="versions count from 1, up to"):
+        workflow("desk", version=2**31)
 
 
 def test_a_missing_contract_fails_and_names_the_function():

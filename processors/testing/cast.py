@@ -1,0 +1,79 @@
+"""Who plays: the app of a rehearsal, from whatever a test has at hand."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Iterator
+from types import FunctionType, ModuleType
+from typing import Any
+
+from ..activities.definitions import Activity
+from ..app import App, AppError, gather, load_app
+from ..workflow.definitions import Workflow
+from .errors import Misuse
+
+Declared = Workflow[Any] | Activity[Any] | App | ModuleType | str
+"""A workflow, an activity, an app, a module, or the name of one as `wakeful run` takes it."""
+
+
+def cast(declared: Iterable[Declared]) -> App:
+    """The app of these, with the activities that the workflows' own modules hold.
+
+    What is given by hand comes before what a workflow names, and that before what else stands in its module.
+    """
+    try:
+        app = gather(_parts(declared), name="this rehearsal")
+    except AppError as error:
+        raise Misuse(str(error)) from error
+    for versions in app.workflows.values():
+        for workflow in versions.values():
+            _add_seen(app, workflow)
+    return app
+
+
+def choose_workflow(app: App, name: str | None) -> str:
+    """The workflow to rehearse: the one named, or the only one there is."""
+    known = ", ".join(sorted(app.workflows)) or "none"
+    if name is None and len(app.workflows) == 1:
+        return next(iter(app.workflows))
+    if name is None:
+        raise Misuse(f"which workflow? give workflow='…' (declared: {known})")
+    if name not in app.workflows:
+        raise Misuse(f"no workflow {name!r} is declared here (declared: {known})")
+    return name
+
+
+def _parts(declared: Iterable[Declared]) -> Iterator[object]:
+    for item in declared:
+        if isinstance(item, Workflow | Activity):
+            yield item
+        elif isinstance(item, ModuleType):
+            yield from vars(item).values()
+        elif isinstance(item, App | str):
+            app = load_app(item) if isinstance(item, str) else item
+            yield from (one for versions in app.workflows.values() for one in versions.values())
+            yield from app.activities.values()
+        else:
+            raise Misuse(
+                f"a rehearsal takes workflows, activities, an app, a module or its name, got {item!r}"
+            )
+
+
+def _add_seen(app: App, workflow: Workflow[Any]) -> None:
+    """Adds what the workflow's function names, then what else its module holds."""
+    function = inspect.unwrap(workflow.function)
+    if not isinstance(function, FunctionType):
+        return
+    named = inspect.getclosurevars(function)
+    for item in (*named.nonlocals.values(), *named.globals.values()):
+        if isinstance(item, Activity):
+            app.activities.setdefault(item.name, item)
+    known = set(app.activities)
+    for item in list(function.__globals__.values()):
+        if not isinstance(item, Activity) or item.name in known:
+            continue
+        if app.activities.setdefault(item.name, item) is not item:
+            raise Misuse(
+                f"the module of workflow {workflow.name!r} holds two activities named {item.name!r}: "
+                "give the rehearsal the one that is meant"
+            )

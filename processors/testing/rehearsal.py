@@ -1,0 +1,249 @@
+"""`rehearse`: one session of a user's workflow on the real core, in virtual time, in milliseconds."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from ...commands import models as m
+from ...events import records as r
+from ...events.payloads import json_payload
+from ...events.state import Hold, OpenApproval
+from ..durations import Duration, to_ms
+from ..effects import task_of
+from ..session import ENGINE
+from .cast import Declared, cast, choose_workflow
+from .engine import DIGEST_KEY, Engine, StepAt
+from .errors import Held, Misuse, Refused
+from .stage import WORKER, Stage
+from .story import EPOCH, Story
+
+STARTS_AT = datetime(2027, 1, 15, 8, tzinfo=UTC)
+"""When a rehearsal begins where no time is given: a Friday morning, in every run the same."""
+
+CALLS_MAX = 10_000
+"""Calls of activities that one command of a test may lead to; more is a workflow that never comes to an end."""
+
+WAKES_MAX = 100_000
+"""Timers, expiries and deadlines that one skip may pass."""
+
+
+def rehearse(
+    *declared: Declared,
+    workflow: str | None = None,
+    activities: Mapping[str, Any] | None = None,
+    starts_at: datetime = STARTS_AT,
+    session_id: str = "session-1",
+    always_replay: bool = True,
+) -> Rehearsal:
+    """Opens a session of the workflow and returns the hand that drives it.
+
+    `activities` puts fakes in the place of activities, by name: a function, an exception to raise, a list with one
+    answer per call, `NO_ANSWER`, or the value itself. An activity without a fake runs its real function. With
+    `always_replay` the workflow is rebuilt from its history before every step, which finds what replay would.
+    """
+    app = cast(declared)
+    name = choose_workflow(app, workflow)
+    if starts_at.tzinfo is None:
+        raise Misuse(f"starts_at={starts_at!r} has no time zone: give tzinfo=UTC")
+    now_ms = (starts_at - EPOCH) // timedelta(milliseconds=1)
+    engine = Engine(app, session_id, now_ms, always_replay=always_replay)
+    stage = Stage(app, DIGEST_KEY)
+    stage.fake(activities or {})
+    return Rehearsal(engine, stage, name)
+
+
+class Rehearsal(Story):
+    """One session. Each call returns when nothing is left to do at this moment: it waits, rests or has ended."""
+
+    def __init__(self, engine: Engine, stage: Stage, workflow: str) -> None:
+        super().__init__(engine, stage)
+        self._tasks: deque[r.ActivityTask] = deque()
+        self._unanswered: list[r.ActivityTask] = []
+        self._interrupted: set[StepAt] = set()
+        self._command(m.OpenSession(workflow), actor="customer")
+
+    def send(self, message: str | Mapping[str, Any], *, by: str = "customer") -> None:
+        """Sends a message: its text, or a JSON object (`text` in it is `message.text` in the workflow)."""
+        content = {"text": message} if isinstance(message, str) else dict(message)
+        self._command(m.SendMessage(json_payload(content, DIGEST_KEY)), actor=by)
+
+    def approve(self, name: str | None = None, *, by: str | None = None, comment: str = "") -> None:
+        """Approves what is proposed; `name` (the activity's, or the proposal's id) where several are open."""
+        self._decide(name, "approve", by, comment)
+
+    def reject(self, name: str | None = None, *, by: str | None = None, comment: str = "") -> None:
+        """Declines what is proposed."""
+        self._decide(name, "reject", by, comment)
+
+    def cancel(self, reason: str = "no longer wanted", *, by: str = "customer") -> None:
+        """Stops the session for good."""
+        self._command(m.CancelSession(reason), actor=by)
+
+    def release(self, reason: str = "mended", *, by: str = "operator") -> None:
+        """Lets a held session go on from where it was held."""
+        self._command(m.ReleaseSession(reason), actor=by)
+
+    def skip(self, duration: Duration) -> None:
+        """Lets time pass: timers, expiries and deadlines come in order, each at its own moment."""
+        try:
+            ms = to_ms(duration)
+        except ValueError as error:
+            raise Misuse(str(error)) from error
+        self._skip_to(self._engine.now_ms + ms)
+
+    def skip_to_next(self) -> None:
+        """Lets time pass until the next thing is due."""
+        owed = self._engine.session.next_due()
+        if owed is None:
+            raise Misuse(f"nothing is due: {self._told()}")
+        self._skip_to(owed[0])
+
+    def expire(self, name: str | None = None) -> None:
+        """Lets time pass until the proposal has expired, and whatever is due before that has happened."""
+        self._skip_to(self._open_approval(name).expires_at_ms)
+
+    def fail_next(
+        self, name: str, kind: str = "raised", *, error_type: str = "", message: str = ""
+    ) -> None:
+        """The next call of this activity fails with this kind, without running. See `KINDS`."""
+        told = message or f"{name} was told to fail"
+        self._stage.fail_next(name, r.Failure(kind, error_type, told, ""))
+
+    def fake(self, name: str, fake: Any) -> None:
+        """Puts another fake in the place of this activity, from its next call on."""
+        self._stage.fake({name: fake})
+
+    def answer(self, name: str, answer: Any) -> None:
+        """Answers the oldest call of this activity that has had none (`NO_ANSWER`); one too late is recorded as such."""
+        self._stage.find(name)
+        found = next((task for task in self._unanswered if task.name == name), None)
+        if found is None:
+            open_names = ", ".join(sorted({task.name for task in self._unanswered})) or "none"
+            raise Misuse(f"no call of {name!r} is without an answer (without: {open_names})")
+        body = self._stage.answer(found, answer)
+        self._unanswered.remove(found)
+        held = self.hold
+        self._report(found, body)
+        self._settle(held)
+
+    def crash_at(self, step: int, *, turn: int | None = None) -> None:
+        """Kills all processes at this step of the running turn, or of the next.
+
+        The processor loses what it decided and decides it again from the history; where the step is an activity, its
+        worker dies after the call and before its report, so that the call is made again, with the same key.
+        """
+        if step < 1:
+            raise Misuse(f"there is no step {step}: the steps of a turn count from 1")
+        if turn is None:
+            turn = self._state.turn if self._engine.running else self._state.turn + 1
+        at = StepAt(turn, step)
+        if self._engine.is_past(at):
+            raise Misuse(f"step {step} of turn {turn} is in the past: {self._told()}")
+        self._engine.doom(at)
+
+    def crash_everywhere(self) -> None:
+        """From here on, a crash at every step; every activity is called twice."""
+        self._engine.crash_everywhere = True
+
+    def redeploy(self, *declared: Declared, activities: Mapping[str, Any] | None = None) -> None:
+        """The same session on other code: its coroutine is gone, its history, tasks and fakes stay.
+
+        An open turn stays on the version it began with, so give that as well, or see what happens without it.
+        """
+        app = cast(declared)
+        self._engine.redeploy(app)
+        self._stage.redeploy(app)
+        self._stage.fake(activities or {})
+
+    def _command(self, body: m.CommandBody, *, actor: str) -> None:
+        held = self.hold
+        events, refusal = self._engine.give(body, actor=actor)
+        self._take_tasks(events)
+        self._settle(held)
+        if refusal is not None:
+            raise Refused(refusal.reason, refusal.detail)
+        for event in events:
+            if isinstance(event.body, r.CommandRefused):
+                raise Refused(event.body.reason, event.body.detail)
+
+    def _decide(self, name: str | None, decision: str, by: str | None, comment: str) -> None:
+        asked = self._open_approval(name)
+        body = m.DecideApproval(asked.proposal_id, asked.digest, decision, comment)
+        self._command(body, actor=by or asked.approver)
+
+    def _open_approval(self, name: str | None) -> OpenApproval:
+        found = [a for a in self._state.approvals if name in (None, a.name, a.proposal_id)]
+        if len(found) == 1:
+            return found[0]
+        about = f"of {name!r} " if name is not None else ""
+        if not found:
+            raise Misuse(f"no approval {about}is open: {self._told()}")
+        ids = ", ".join(f"{a.proposal_id} ({a.name})" for a in found)
+        raise Misuse(f"several approvals {about}are open: name one of {ids}")
+
+    def _skip_to(self, target_ms: int) -> None:
+        held = self.hold
+        for _ in range(WAKES_MAX):
+            owed = self._engine.session.next_due()
+            if owed is None or owed[0] > target_ms:
+                break
+            self._engine.now_ms = max(self._engine.now_ms, owed[0])
+            events, _refusal = self._engine.give(m.FireTimer(owed[1], owed[0]), actor=ENGINE)
+            self._take_tasks(events)
+            self._run_tasks()
+        else:
+            raise Misuse(f"{WAKES_MAX} timers fired in one skip: skip less at a time")
+        self._engine.now_ms = max(self._engine.now_ms, target_ms)
+        self._settle(held)
+
+    def _settle(self, held: Hold | None) -> None:
+        """Runs what is to run; a hold that this led to is said aloud."""
+        self._run_tasks()
+        if self.hold is not None and self.hold != held:
+            raise Held(self.hold.reason, self.hold.detail)
+
+    def _run_tasks(self) -> None:
+        for _ in range(CALLS_MAX):
+            if not self._tasks:
+                return
+            self._run_task(self._tasks[0])
+        raise Misuse(f"{CALLS_MAX} activities were called at one moment: the workflow does not end")
+
+    def _run_task(self, task: r.ActivityTask) -> None:
+        """Runs the first task; it stays the first where its fake raises, as an assertion of the test does."""
+        running = any(
+            (a.activity_id, a.attempt) == (task.activity_id, task.attempt)
+            for a in self._state.activities
+        )
+        if not running:
+            self._tasks.popleft()  # cancelled, or its deadline passed, before its worker came to it
+            return
+        report = self._stage.run(task)
+        at = _step_of(task)
+        if at in self._engine.crashes and at not in self._interrupted:
+            # The worker died before its report: the task is delivered again.
+            self._interrupted.add(at)
+            return
+        self._tasks.popleft()
+        if report is None:
+            self._unanswered.append(task)
+        else:
+            self._report(task, report)
+
+    def _report(self, task: r.ActivityTask, body: m.CompleteActivity | m.FailActivity) -> None:
+        command_id = f"{task.idempotency_key}#{task.attempt}"
+        events, refusal = self._engine.give(body, actor=f"worker:{WORKER}", command_id=command_id)
+        if refusal is not None:
+            raise Refused(refusal.reason, refusal.detail)
+        self._take_tasks(events)
+
+    def _take_tasks(self, events: Iterable[r.Event]) -> None:
+        self._tasks += [task for event in events if (task := task_of(event)) is not None]
+
+
+def _step_of(task: r.ActivityTask) -> StepAt:
+    turn, _, step = task.activity_id.partition(".")
+    return StepAt(int(turn), int(step))

@@ -1,0 +1,134 @@
+"""What can be seen of a rehearsal: replies, waits, history, and where the session stands, in words."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from ...commands.next_valid import next_valid, obligations
+from ...events import records as r
+from ...events.payloads import load_json
+from ...events.state import Hold, State
+from ..stored_json import read_json
+from .engine import Engine, StepAt
+from .errors import Misuse
+from .stage import Called, Stage
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Story:
+    """One session, as it is now and as it came to be."""
+
+    def __init__(self, engine: Engine, stage: Stage) -> None:
+        self._engine = engine
+        self._stage = stage
+
+    def __repr__(self) -> str:
+        return f"<rehearsal: {self._told()}>"
+
+    @property
+    def now(self) -> datetime:
+        """The log's time, the only one there is."""
+        return _at(self._engine.now_ms)
+
+    @property
+    def status(self) -> str:
+        """Opened, Running, Waiting, Suspended, Recovering (held), Completed, Failed or Cancelled."""
+        return self._state.status
+
+    @property
+    def replies(self) -> list[Any]:
+        """What the workflow said, in order: texts, or the JSON it gave."""
+        said = (load_json(body.message) for body in self.events if isinstance(body, r.ReplySent))
+        return [_text_or_data(content) for content in said]
+
+    @property
+    def outcome(self) -> Any:
+        """What the session was completed with; none while it is not."""
+        ends = [body for body in self.events if isinstance(body, r.SessionCompleted)]
+        return load_json(ends[-1].outcome) if ends else None
+
+    @property
+    def failure(self) -> r.Failure | None:
+        """Why the session failed; none where it did not."""
+        ends = [body for body in self.events if isinstance(body, r.SessionFailed)]
+        return ends[-1].failure if ends else None
+
+    @property
+    def hold(self) -> Hold | None:
+        """Why the session is held; none where it is not."""
+        state = self._engine.session.state
+        return state.hold if state is not None else None
+
+    @property
+    def state(self) -> Any:
+        """What the next turn starts from, as the workflow's own class."""
+        state = self._state
+        workflow = self._stage.app.newest(state.workflow)
+        if workflow is None:
+            raise Misuse(f"workflow {state.workflow!r} is not loaded: redeploy it")
+        if state.data is None:
+            return workflow.initial()
+        return read_json(workflow.state_type, state.data.inline or b"null")
+
+    @property
+    def waits(self) -> tuple[r.Obligation, ...]:
+        """What the session owes or awaits: kind, id, name, when it expires, and what happens then."""
+        return obligations(self._state)
+
+    @property
+    def next_valid(self) -> tuple[r.NextValid, ...]:
+        """Which commands it would take now, and why not the others."""
+        return next_valid(self._state)
+
+    @property
+    def events(self) -> tuple[r.EventBody, ...]:
+        """The history: every fact, in order."""
+        return tuple(one.event.body for one in self._engine.log)
+
+    @property
+    def facts(self) -> list[str]:
+        """The history as the names of its facts."""
+        return [type(body).__name__ for body in self.events]
+
+    def calls(self, name: str) -> list[Called]:
+        """The calls of this activity that were made, in order."""
+        self._stage.find(name)
+        return [called for called in self._stage.calls if called.name == name]
+
+    @property
+    def crashes(self) -> list[StepAt]:
+        """Where it crashed."""
+        return list(self._engine.crashes)
+
+    @property
+    def _state(self) -> State:
+        state = self._engine.session.state
+        if state is None:
+            raise Misuse("the session could not be opened")
+        return state
+
+    def _told(self) -> str:
+        """Where the session stands, what is open, and what may come next."""
+        state = self._state
+        waits = [f"{w.kind} {w.name} ({w.id}) until {_when(w)}" for w in obligations(state)]
+        may = [f"{n.command} ({n.reason})" for n in next_valid(state) if n.allowed]
+        return (
+            f"the session is {state.status}, open: {', '.join(waits) or 'nothing'}; "
+            f"next may come: {', '.join(may) or 'nothing'}"
+        )
+
+
+def _at(ms: int) -> datetime:
+    return EPOCH + timedelta(milliseconds=ms)
+
+
+def _when(wait: r.Obligation) -> str:
+    return "ever" if wait.expires_at_ms is None else f"{_at(wait.expires_at_ms):%Y-%m-%d %H:%M:%S}"
+
+
+def _text_or_data(content: Any) -> Any:
+    if isinstance(content, dict) and content.keys() == {"text"}:
+        return content["text"]
+    return content
