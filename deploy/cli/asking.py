@@ -134,6 +134,11 @@ def _judge(answer: Answer, done: str) -> tuple[Exit, str]:
     if verdict.kind == "repeat":
         return Exit.DONE, "nothing changed: the session has had this command before"
     if verdict.kind == "kept":
+        if verdict.reason:  # the session was held over this very command
+            return Exit.REFUSED, (
+                f"kept, and the session is held over it ({verdict.reason}: {last_line(verdict.detail)}): mend it, "
+                f"restart 'wakeful run', then 'wakeful session release {session_id}'"
+            )
         return Exit.DONE, (
             f"kept: session {session_id} is held and decides it once released; see 'wakeful session show {session_id}'"
         )

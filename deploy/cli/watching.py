@@ -66,7 +66,10 @@ class Watch:
     def verdict(self, command_id: str, timeout_ms: int) -> Verdict:
         """What became of the command; its events stay to be read by `rest`."""
         limit = monotonic() + timeout_ms / 1000
+        held: tuple[str, str] | None = None
         while (fact := self._next(limit)) is not None:
+            if isinstance(fact, r.Event) and isinstance(fact.body, r.SessionHeld):
+                held = (fact.body.reason, fact.body.detail)
             if isinstance(fact, r.Outcome):
                 if fact.seq is None and fact.command_id == command_id:
                     return Verdict("refused", fact.reason or "", fact.detail or "")
@@ -74,7 +77,8 @@ class Watch:
                 self._queue.appendleft(fact)
                 if isinstance(fact.body, r.SessionReleased):
                     return self._released(command_id)
-                return _verdict(fact.body)
+                verdict = _verdict(fact.body)
+                return Verdict("kept", *held) if verdict.kind == "kept" and held else verdict
         return Verdict("undecided")
 
     def rest(self, timeout_ms: int, *, message_id: str | None = None) -> Rest:

@@ -86,10 +86,11 @@ def test_the_help_of_list_names_every_status_that_can_be_asked_for(run: Run) -> 
     assert known <= set(re.findall(r"[A-Z][a-z]+", out))
 
 
-def test_help_does_not_load_kafka_or_postgres() -> None:
+def test_help_does_not_load_kafka_or_postgres_or_models() -> None:
     program = (
         "import sys, wakeful.deploy.cli; "
-        "print([m for m in ('confluent_kafka', 'psycopg', 'wakeful.processors.loop') if m in sys.modules])"
+        "heavy = ('confluent_kafka', 'psycopg', 'openai', 'anthropic', 'wakeful.processors.loop', 'wakeful.agents'); "
+        "print([m for m in heavy if m in sys.modules])"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True

@@ -7,8 +7,10 @@ from tests.processors.desk import KEY
 from tests.processors.loops import Cluster
 
 from wakeful.commands.client import Client
+from wakeful.commands.models import OpenSession
 from wakeful.deploy.cli.watching import Rest, Watch, _take, nondeterminism
 from wakeful.events import records as r
+from wakeful.processors import handler
 
 WAIT_MS = 200
 
@@ -74,3 +76,17 @@ def test_a_difference_is_told_in_one_sentence_wherever_it_is_met():
     rest = Rest()
     _take(rest, body, ours=False)
     assert (rest.status, rest.detail) == ("Held", nondeterminism(body))
+
+
+def test_a_command_over_which_its_session_is_held_is_kept_for_a_reason(
+    cluster, client, monkeypatch
+):
+    monkeypatch.setattr(handler, "decide", lambda *_: 1 / 0)
+    cluster.send(OpenSession("desk"))
+    cluster.run()
+    with Watch(cluster.log, cluster.topics, "acme", "s1") as watch:
+        receipt = client.send("s1", "hello")
+        cluster.run()
+        verdict = watch.verdict(receipt.command_id, WAIT_MS)
+    assert (verdict.kind, verdict.reason) == ("kept", "engine_fault")
+    assert "ZeroDivisionError" in verdict.detail

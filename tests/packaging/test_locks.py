@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FILES = {"base": [], "service": ["service"], "dev": ["service", "local", "dev"]}
+FILES = {"base": [], "service": ["service"], "dev": ["service", "local", "models", "dev"]}
 
 
 def project() -> dict:

@@ -1,0 +1,13 @@
+"""A snapshot is believed only by the version that wrote it: the number goes up with what a state holds."""
+
+from wakeful.events.state import STATE_VERSION
+from wakeful.schemas import bundled
+
+WRITTEN_BY = {1: "649a09a71ef5c964"}
+"""The schema that each version of the fold stores. A new schema, or a fold that means something else, is a new line."""
+
+
+def test_a_state_of_another_shape_has_another_version() -> None:
+    current = bundled().current("wakeful.v1.SessionState")
+    assert WRITTEN_BY[STATE_VERSION] == current.fingerprint.hex()
+    assert max(WRITTEN_BY) == STATE_VERSION
