@@ -30,7 +30,13 @@ from ..events.codec import decode_event
 from ..events.log.kafka import KafkaLog
 from ..events.log.protocol import Fatal, Isolation, Log, LogFault, Place
 from ..events.log.watchdog import Watchdog
-from ..processors.activities.worker import CONCURRENCY_DEFAULT, Worker, run_until_signalled
+from ..processors.activities.hung import Hung
+from ..processors.activities.worker import (
+    CONCURRENCY_DEFAULT,
+    SYNC_CONCURRENCY_DEFAULT,
+    Worker,
+    run_until_signalled,
+)
 from ..processors.app import App
 from ..processors.failpoints import Failpoints, kill_self
 from ..processors.handler import CommandHandler
@@ -148,6 +154,7 @@ def run_worker(
     *,
     name: str | None = None,
     concurrency: int = CONCURRENCY_DEFAULT,
+    sync_concurrency: int = SYNC_CONCURRENCY_DEFAULT,
 ) -> Exit:
     """Runs activities of these queues (all of the app's by default) until SIGTERM or SIGINT, then drains."""
     worker_id = name or f"{_host()}-{os.getpid()}"
@@ -161,6 +168,7 @@ def run_worker(
             now_ms=SystemClock().now_ms,
             queues=queues,
             concurrency=concurrency,
+            sync_concurrency=sync_concurrency,
             hit=crash_points(settings),
         )
         _spare_collections()
@@ -234,7 +242,7 @@ def ending(run: Callable[[], Exit]) -> Exit:
         return run()
     except Stopped:
         raise
-    except (LogFault, LoopFailed) as fault:
+    except (LogFault, LoopFailed, Hung) as fault:
         logger.error("the process gives up, to be started again", cause=str(fault))  # noqa: TRY400
         return Exit.FAULT
     except Exception:

@@ -82,6 +82,7 @@ class Supervisor:
         echo: Callable[[str, str], None] | None = None,
         environ: Mapping[str, str] | None = None,
         concurrency: int | None = None,
+        sync_concurrency: int | None = None,
         program: Sequence[str] = PROGRAM,
     ) -> None:
         for what, count in (("processors", processors), ("workers", workers)):
@@ -99,7 +100,8 @@ class Supervisor:
             self._add(
                 f"processor-{ordinal}", ["processor", app_target, "--ordinal", str(ordinal)], points
             )
-        limits = [] if concurrency is None else ["--concurrency", str(concurrency)]
+        given = {"--concurrency": concurrency, "--sync-concurrency": sync_concurrency}
+        limits = [word for name, n in given.items() if n is not None for word in (name, str(n))]
         for queue in queues:
             for number in range(workers):
                 name = f"worker-{queue}-{number}"

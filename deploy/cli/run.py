@@ -15,6 +15,9 @@ from .context import AppTarget, kafka
 Concurrency = Annotated[
     int | None, typer.Option(min=1, help="Activities that run at once, per queue.")
 ]
+SyncConcurrency = Annotated[
+    int | None, typer.Option(min=1, help="Of these, sync ones: each has a thread.")
+]
 
 
 def run(
@@ -24,6 +27,7 @@ def run(
     workers: Annotated[int, typer.Option(min=0, help="Workers to start, per queue.")] = 1,
     projector: Annotated[bool, typer.Option(help="Keep the views in Postgres.")] = True,
     concurrency: Concurrency = None,
+    sync_concurrency: SyncConcurrency = None,
 ) -> None:
     """Run an app: processors, workers and the projector as child processes, restarted when they end.
 
@@ -50,6 +54,7 @@ def run(
         workers=workers,
         projector=projector,
         concurrency=concurrency,
+        sync_concurrency=sync_concurrency,
         echo=prefixed,
     )
     with on_signal(supervisor.request_stop), supervisor:
@@ -98,12 +103,13 @@ def worker(
         str | None, typer.Option(help="Its name in the record. (default: host and pid)")
     ] = None,
     concurrency: Concurrency = None,
+    sync_concurrency: SyncConcurrency = None,
 ) -> int:
     """Run one worker in this process; it runs the app's activities."""
     given = _with_logs("worker")
 
     def work() -> Exit:
-        from ...processors.activities.worker import CONCURRENCY_DEFAULT
+        from ...processors.activities.worker import CONCURRENCY_DEFAULT, SYNC_CONCURRENCY_DEFAULT
         from ..loading import load_user_app
         from ..processes import run_worker
 
@@ -121,7 +127,12 @@ def worker(
                 f"{target} declares no activity, so there is nothing for a worker: decorate one with @activity(…)",
             )
         return run_worker(
-            given, app, queue, name=name, concurrency=concurrency or CONCURRENCY_DEFAULT
+            given,
+            app,
+            queue,
+            name=name,
+            concurrency=concurrency or CONCURRENCY_DEFAULT,
+            sync_concurrency=sync_concurrency or SYNC_CONCURRENCY_DEFAULT,
         )
 
     return _end(work)

@@ -149,6 +149,11 @@ class WorkerCore:
         """Jobs taken whose result is not acknowledged."""
         return len(self._jobs)
 
+    @property
+    def sending(self) -> int:
+        """Reports handed in whose acknowledgement is not here."""
+        return self._sender.unacknowledged
+
     def poll(self, records_max: int, timeout_ms: int) -> list[Job]:
         """Takes up to `records_max` records and returns those that are to run."""
         try:

@@ -10,7 +10,7 @@ import inspect
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Generic, NoReturn, NotRequired, Protocol, TypeVar, get_type_hints
+from typing import Any, Generic, NoReturn, NotRequired, Protocol, TypeVar, get_type_hints, overload
 
 from pydantic import ConfigDict, PydanticSchemaGenerationError, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
@@ -77,7 +77,7 @@ class Activity(Generic[R_co]):
 
     def __init__(
         self,
-        function: Callable[..., Awaitable[R_co]],
+        function: Callable[..., Awaitable[R_co] | R_co],
         *,
         contract: Contract,
         name: str,
@@ -88,6 +88,7 @@ class Activity(Generic[R_co]):
         retry: Retry,
     ) -> None:
         self.function = function
+        self.is_sync = not inspect.iscoroutinefunction(function)
         self.name = name
         self.contract = contract
         self.queue = queue
@@ -161,6 +162,16 @@ class Declared(Protocol):
     def queues(self) -> list[str]: ...
 
 
+class Declaring(Protocol):
+    """What `@activity(…)` is: it takes async and sync functions, and both give an activity of their result."""
+
+    @overload
+    def __call__(self, function: Callable[..., Awaitable[R]], /) -> Activity[R]: ...
+
+    @overload
+    def __call__(self, function: Callable[..., R], /) -> Activity[R]: ...
+
+
 def activity(
     *,
     contract: Contract | None = None,
@@ -170,13 +181,18 @@ def activity(
     schedule_to_close: Duration = SCHEDULE_TO_CLOSE_DEFAULT,
     approval: Needs | None = None,
     retry: Retry = ONCE,
-) -> Callable[[Callable[..., Awaitable[R]]], Activity[R]]:
-    """Declares an async function as an activity.
+) -> Declaring:
+    """Declares a function as an activity: `async def`, or `def` for calls that block.
 
     `contract` says how it may be retried and has no default. `timeout` is start-to-close, kept by the worker;
     `schedule_to_close` runs from the request and is kept by the log's clock. A keyword-only parameter `key: str`
-    receives the idempotency key, stable over attempts. All activities of a worker share one event loop: blocking
-    calls belong in `asyncio.to_thread`, else they hold up every other activity and no time-out can end them.
+    receives the idempotency key, stable over attempts.
+
+    Async activities of a worker share one event loop and are cancelled at their time-out. Sync ones run in a few
+    threads, each call in a context of its own; their clock starts when they have a thread. Nothing can stop a sync
+    activity past its time-out, nor an async one that blocks the event loop past it: the worker reports `timed_out`,
+    lets the others finish for a bounded time, and ends its process with exit code 70, to be started again. So a
+    sync activity needs time-outs of its own inside, shorter than this one.
 
     `retry` is how often a failed attempt is followed by another; by default never. The policy is recorded with the
     request, and a deploy changes it for later requests only. A workflow sees one wait and its one end: the result of
@@ -185,8 +201,9 @@ def activity(
     `schedule_to_close`. A result of an attempt that has failed or timed out is recorded as late, and not applied.
     """
 
-    def declare(function: Callable[..., Awaitable[R]]) -> Activity[R]:
-        label = check_name("activity", function.__name__ if name is None else name)
+    def declare(function: Callable[..., Any]) -> Activity[Any]:
+        own_name = str(getattr(function, "__name__", function))
+        label = check_name("activity", own_name if name is None else name)
         return Activity(
             function,
             contract=_checked(label, function, contract, approval),
@@ -233,9 +250,11 @@ def _checked(
         raise Declined(
             f"activity {label!r} has contract {contract!r}: write Read() or Write(idempotent=True)"
         )
-    if not inspect.iscoroutinefunction(function):
+    if not (inspect.isroutine(function) or inspect.iscoroutinefunction(function)):
+        raise Declined(f"activity {label!r} is not a function: write 'def' or 'async def'")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise Declined(
-            f"activity {label!r} is not an async function: write 'async def {function.__name__}'"
+            f"activity {label!r} yields: an activity has one result, return it (a list, say)"
         )
     if isinstance(contract, Write) and not contract.idempotent:
         raise Declined(

@@ -8,8 +8,9 @@ failure: unknown_activity, wrong_arguments, raised, timed_out, unserialisable_re
 from __future__ import annotations
 
 import traceback
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
 from pydantic import ValidationError
@@ -44,8 +45,8 @@ class Call:
     activity: Activity[Any]
     arguments: dict[str, Any]
 
-    def start(self) -> Awaitable[Any]:
-        """Calls the function; nothing of an async one runs before it is awaited."""
+    def start(self) -> Any:
+        """Calls the function; an async one gives a coroutine, and nothing of it runs before it is awaited."""
         return self.activity.function(**self.arguments)
 
 
@@ -58,6 +59,11 @@ class Runner:
         self._activities = activities
         self._worker_id = worker_id
         self._digest_key = digest_key
+
+    def is_sync(self, name: str) -> bool:
+        """Whether this activity is a sync function; an unknown one needs no thread to say so."""
+        activity = self._activities.get(name)
+        return activity is not None and activity.is_sync
 
     def prepare(self, task: ActivityTask) -> Call | FailActivity:
         """The call a task asks for; a failure where its activity or arguments are not known here."""
@@ -117,6 +123,17 @@ class Runner:
         told = f"{task.name} did not finish within {task.start_to_close_ms} ms and was cancelled"
         return self._fail(task, "timed_out", "start_to_close", told)
 
+    def hung(self, task: ActivityTask, frame: FrameType | None) -> FailActivity:
+        """The report of an attempt that is past the same limit and cannot be stopped; `frame` is where it hangs."""
+        told = (
+            f"{task.name} did not finish within {task.start_to_close_ms} ms and cannot be stopped: "
+        )
+        told += (
+            "its worker ends and is started again; give the call it waits for a shorter time-out"
+        )
+        detail = "" if frame is None else cut("".join(traceback.format_stack(frame, FRAMES_MAX)))
+        return self._fail(task, "timed_out", "start_to_close", told, detail=detail)
+
     def _stored(self, activity: Activity[Any], result: Any) -> Payload:
         """The result as a payload that the workflow can certainly read back."""
         payload = json_payload(activity.stored(result), self._digest_key)
@@ -165,7 +182,11 @@ def traceback_of(error: BaseException) -> str:
         )
     except Exception as second:  # noqa: BLE001 foreign __str__ and __repr__ are called for it
         return f"<its traceback raised {type(second).__name__}>"
-    text = "".join(lines)
+    return cut("".join(lines))
+
+
+def cut(text: str) -> str:
+    """Its end, in so many bytes as a failure keeps."""
     stored = text.encode("utf-8", "backslashreplace")
     if len(stored) > DETAIL_MAX:
         stored = b"..." + stored[3 - DETAIL_MAX :]

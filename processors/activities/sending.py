@@ -48,6 +48,11 @@ class Sender(Generic[Owner]):
         self._generation = 0
         self._resends = 0
 
+    @property
+    def unacknowledged(self) -> int:
+        """Records on their way."""
+        return len(self._unacknowledged)
+
     def open(self) -> None:
         """Makes the first producer."""
         self._producer = self._log.producer()

@@ -1,11 +1,12 @@
-"""The refund desk of the examples, beside a workflow with a bug and one whose activity fails."""
+"""The refund desk of the examples, beside workflows with a bug, with an activity that fails, and with one that hangs."""
 
 import importlib.util
+import threading
 from pathlib import Path
 
 from pydantic import BaseModel
 
-from wakeful import Message, Read, Turn, activity, workflow
+from wakeful import ActivityError, Message, Read, Turn, activity, workflow
 
 _DESK = Path(__file__).parents[2] / "examples" / "refund_desk.py"
 _spec = importlib.util.spec_from_file_location("refund_desk", _DESK)
@@ -32,3 +33,24 @@ async def failing(turn: Turn, state: Nothing, message: Message) -> Nothing:
 @workflow("buggy", version=1)
 async def buggy(turn: Turn, state: Nothing, message: Message) -> Nothing:
     raise RuntimeError("a bug of the workflow")
+
+
+@activity(contract=Read(), timeout="300ms")
+def ask_for_ever(order_id: str) -> str:
+    threading.Event().wait(120)
+    return order_id
+
+
+@activity(contract=Read())
+def thread_of(order_id: str) -> str:
+    return threading.current_thread().name
+
+
+@workflow("stubborn", version=1)
+async def stubborn(turn: Turn, state: Nothing, message: Message) -> Nothing:
+    try:
+        await turn.run(ask_for_ever.call(message.text))
+    except ActivityError as error:
+        await turn.say(error.failure.kind)
+    await turn.say(await turn.run(thread_of.call(message.text)))
+    return state

@@ -139,7 +139,10 @@ def test_strangers_are_refused_and_their_letters_kept(cli: Cli) -> None:
     assert "there is no session 'nobody'" in err
     code, _, err = cli("session", "open", "no-such-flow")
     assert code == Exit.REFUSED
-    assert "no workflow 'no-such-flow' is loaded here (loaded: buggy, failing, refund-desk)" in err
+    assert (
+        "no workflow 'no-such-flow' is loaded here (loaded: buggy, failing, refund-desk, stubborn)"
+        in err
+    )
     code, letters, _ = cli("dlq", "list", "--json")
     mine = [letter for letter in letters if letter["key"] == "acme/nobody"]
     assert mine[-1]["reason"] == "unknown_session"
@@ -210,6 +213,17 @@ def test_a_failed_activity_fails_the_session_with_its_words(cli: Cli) -> None:
     assert "the session failed: raised: no order order-0" in err
     _, out, _ = cli("session", "show", "f1")
     assert "failure     raised: no order order-0 (ValueError)" in out
+
+
+def test_a_hung_sync_activity_costs_its_worker_a_restart_and_the_session_goes_on(
+    cli: Cli, desk: tuple[Settings, Supervisor]
+) -> None:
+    _, supervisor = desk
+    cli("session", "open", "stubborn", "--session", "h1")
+    code, sent, err = cli("session", "send", "h1", "order-0", "--wait", "--timeout", "20", "--json")
+    assert code == Exit.DONE, err
+    assert sent["replies"] == [{"text": "timed_out"}, {"text": "activity-default-1"}]
+    assert supervisor.exit_codes["worker-default-0"][-1] == Exit.FAULT
 
 
 def test_status_shows_how_many_records_the_readers_are_behind(

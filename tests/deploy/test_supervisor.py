@@ -105,6 +105,13 @@ def test_it_starts_one_process_per_role_and_queue_and_says_who_runs(desk: Desk) 
     assert RunFile(desk.settings.home).load() is None
 
 
+def test_limits_reach_the_workers_and_nobody_else(desk: Desk) -> None:
+    children = desk.supervisor(concurrency=20, sync_concurrency=3)._children
+    limits = ["--concurrency", "20", "--sync-concurrency", "3"]
+    assert children["worker-default-0"].arguments[-4:] == limits
+    assert not {*limits} & {*children["processor-0"].arguments}
+
+
 def test_a_killed_child_is_started_again_at_once_under_its_name(desk: Desk) -> None:
     one = desk.supervisor()
     one.start()

@@ -1,6 +1,7 @@
 """What may stand in the place of an activity, and what comes of it."""
 
 import asyncio
+import threading
 from unittest.mock import AsyncMock, Mock
 
 import pytest
@@ -34,6 +35,20 @@ async def endless() -> None:
     await asyncio.Event().wait()
 
 
+@activity(contract=Read(), timeout="300ms")
+def hung(released: bool) -> str:
+    """A sync one: ends at once, or never."""
+    if not released:
+        threading.Event().wait()
+    return threading.current_thread().name
+
+
+@activity(contract=Read())
+def impatient() -> None:
+    """Raises what looks like a time-out of its attempt."""
+    raise TimeoutError("the tool's own")
+
+
 @workflow("orders", version=1)
 async def orders(turn: Turn, desk: Desk, message: Message) -> Desk:
     """One call, and what came of it."""
@@ -43,6 +58,11 @@ async def orders(turn: Turn, desk: Desk, message: Message) -> Desk:
                 await turn.say({"tags": await turn.run(tags.call("7"))})
             case "endless":
                 await turn.run(endless.call())
+            case "impatient":
+                await turn.run(impatient.call())
+            case "hung" | "released":
+                name = await turn.run(hung.call(message.text == "released"))
+                await turn.say(f"{name == threading.current_thread().name}")
             case _:
                 order = await turn.run(look_up.call(message.text, note="n"))
                 await turn.say(f"{order.id} {order.cents}")
@@ -142,6 +162,13 @@ def test_a_real_function_runs_under_its_own_time_out() -> None:
     session = rehearse(orders)
     session.send("endless")
     assert session.replies == ["timed_out start_to_close"]
+
+
+def test_a_real_sync_function_runs_in_a_thread_under_its_own_time_out() -> None:
+    session = rehearse(orders)
+    for text in ("released", "hung", "impatient"):
+        session.send(text)
+    assert session.replies == ["False", "timed_out start_to_close", "raised TimeoutError"]
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from wakeful.processors.activities.contracts import Read, Write
 from wakeful.processors.activities.core import WorkerCore
 from wakeful.processors.activities.definitions import activity
 from wakeful.processors.activities.runner import Body, Call, Runner
+from wakeful.processors.activities.worker import Worker
 from wakeful.processors.app import gather
 
 DIGEST_KEY = b"digest key"
@@ -233,3 +234,105 @@ def hands(bench):
 @pytest.fixture
 def hand(bench):
     return Hand(bench)
+
+
+class Guarded:
+    """The log in memory for two threads: one call at a time, and an empty poll gives way."""
+
+    def __init__(self, inner, lock=None):
+        self._inner, self._lock = inner, lock or threading.RLock()
+
+    def __getattr__(self, name):
+        found = getattr(self._inner, name)
+        if not callable(found):
+            return found
+
+        def call(*args, **kwargs):
+            if name == "group":
+                args = (*args[:2], Listening(args[2], self._lock))
+            with self._lock:
+                answer = found(*args, **kwargs)
+            if name in ("group", "producer", "reader"):
+                return Guarded(answer, self._lock)
+            if name == "poll" and not answer:
+                time.sleep(0.001)
+            return answer
+
+        return call
+
+
+class Listening:
+    """Lets the other thread use the log while a member that loses partitions finishes its work."""
+
+    def __init__(self, listener, lock):
+        self.assigned, self.lost, self._revoked, self._lock = (
+            listener.assigned,
+            listener.lost,
+            listener.revoked,
+            lock,
+        )
+
+    def revoked(self, places):
+        self._lock.release()
+        try:
+            self._revoked(places)
+        finally:
+            self._lock.acquire()
+
+
+class Running:
+    """A worker in a thread of its own, stopped at the end; `ended` has the code it would have ended its process with."""
+
+    def __init__(self, bench, app=None, **options):
+        self.ended = []
+        options = {
+            "worker_id": "w1",
+            "digest_key": b"digest key",
+            "now_ms": lambda: 1_000,
+            "end": self.ended.append,
+            **options,
+        }
+        self.worker = Worker(bench.log, bench.topics, app or bench.desk.app, **options)
+        self.error = None
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self):
+        try:
+            asyncio.run(self.worker.run())
+        except BaseException as error:
+            self.error = error
+
+    @property
+    def lane(self):
+        return self.worker.lanes[0]
+
+    @property
+    def alive(self):
+        return self._thread.is_alive()
+
+    def stop(self):
+        self.worker.stop()
+        self._thread.join(DEADLINE_S)
+        assert not self.alive
+        return self.error
+
+
+@pytest.fixture
+def guarded(bench):
+    bench.log = Guarded(bench.log)
+    return bench
+
+
+@pytest.fixture
+def run(guarded):
+    started = []
+
+    def start(app=None, **options):
+        started.append(Running(guarded, app, **options))
+        return started[-1]
+
+    yield start
+    guarded.desk.calls.go_on.set()
+    for running in started:
+        running.stop()

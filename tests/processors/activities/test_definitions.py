@@ -74,12 +74,35 @@ def test_an_approval_that_can_never_be_given_is_refused(expires):
         declared(contract=Write(idempotent=True), approval=Needs("supervisor", expires=expires))
 
 
-def test_a_plain_function_is_refused():
-    def find(order_id: str) -> str:
-        return order_id
+def test_a_sync_function_is_an_activity_like_an_async_one():
+    def find(order_id: str, *, key: str) -> Order:
+        return Order(id=order_id, cents=len(key))
 
-    with pytest.raises(Declined, match="'find' is not an async function: write 'async def find'"):
-        declared(find)
+    found = declared(find)
+    assert (found.is_sync, declared().is_sync) == (True, False)
+    assert found.takes_key
+    assert found.call("A1").arguments == {"order_id": "A1"}
+
+
+def test_what_is_no_function_is_refused():
+    class Finder:
+        def __call__(self, order_id: str) -> str:
+            return order_id
+
+    with pytest.raises(Declined, match="'find' is not a function: write 'def' or 'async def'"):
+        declared(Finder(), name="find")
+
+
+def test_a_generator_is_refused():
+    def lines(order_id: str) -> list[str]:
+        yield order_id
+
+    async def later(order_id: str) -> list[str]:
+        yield order_id
+
+    for function in (lines, later):
+        with pytest.raises(Declined, match="yields: an activity has one result, return it"):
+            declared(function)
 
 
 def test_a_parameter_without_a_type_is_refused():
@@ -252,10 +275,15 @@ def test_the_result_of_run_has_the_activitys_type_for_the_type_checker(tmp_path)
             async def refund(order_id: str, cents: int, *, key: str) -> int:
                 return cents
 
+            @activity(contract=Read())
+            def count_orders(customer: str) -> list[int]:
+                return [len(customer)]
+
             @workflow("refund-desk", version=1)
             async def refund_desk(turn: Turn, desk: Desk, message: Message) -> Desk:
                 order = await turn.run(find_order.call(message.text))
                 reveal_type(order)
+                reveal_type(await turn.run(count_orders.call("ann")))
                 action = refund.call(order.id, order.cents)
                 if not (await turn.approval(action)).granted:
                     await turn.say("A supervisor declined this refund.")
@@ -284,4 +312,6 @@ def test_the_result_of_run_has_the_activitys_type_for_the_type_checker(tmp_path)
     )
     assert checked.returncode == 0, checked.stdout
     assert 'Revealed type is "desk.Order"' in checked.stdout
-    assert 'Revealed type is "int"' in checked.stdout.replace("builtins.", "")
+    revealed = checked.stdout.replace("builtins.", "")
+    assert 'Revealed type is "int"' in revealed
+    assert 'Revealed type is "list[int]"' in revealed

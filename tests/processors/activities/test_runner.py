@@ -10,8 +10,8 @@ from wakeful.commands.models import Command, CommandHeader, CompleteActivity, Fa
 from wakeful.commands.wire import decode_command, encode_command
 from wakeful.processors.activities.contracts import Read, Write
 from wakeful.processors.activities.definitions import activity
+from wakeful.processors.activities.performing import perform
 from wakeful.processors.activities.runner import Call, Runner
-from wakeful.processors.activities.worker import perform
 
 
 def outcome_of(bench, function, arguments=None, *, contract=None, start_to_close_ms=10_000):

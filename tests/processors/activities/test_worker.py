@@ -3,7 +3,6 @@
 import asyncio
 import sys
 import threading
-import time
 
 import pytest
 
@@ -15,106 +14,6 @@ from wakeful.processors.activities.worker import Worker, run_through_exits
 from wakeful.processors.app import App, gather
 
 from .conftest import DEADLINE_S, until
-
-
-class Guarded:
-    """The log in memory for two threads: one call at a time, and an empty poll gives way."""
-
-    def __init__(self, inner, lock=None):
-        self._inner, self._lock = inner, lock or threading.RLock()
-
-    def __getattr__(self, name):
-        found = getattr(self._inner, name)
-        if not callable(found):
-            return found
-
-        def call(*args, **kwargs):
-            if name == "group":
-                args = (*args[:2], Listening(args[2], self._lock))
-            with self._lock:
-                answer = found(*args, **kwargs)
-            if name in ("group", "producer", "reader"):
-                return Guarded(answer, self._lock)
-            if name == "poll" and not answer:
-                time.sleep(0.001)
-            return answer
-
-        return call
-
-
-class Listening:
-    """Lets the other thread use the log while a member that loses partitions finishes its work."""
-
-    def __init__(self, listener, lock):
-        self.assigned, self.lost, self._revoked, self._lock = (
-            listener.assigned,
-            listener.lost,
-            listener.revoked,
-            lock,
-        )
-
-    def revoked(self, places):
-        self._lock.release()
-        try:
-            self._revoked(places)
-        finally:
-            self._lock.acquire()
-
-
-class Running:
-    """A worker in a thread of its own, stopped at the end."""
-
-    def __init__(self, bench, app=None, **options):
-        options = {
-            "worker_id": "w1",
-            "digest_key": b"digest key",
-            "now_ms": lambda: 1_000,
-            **options,
-        }
-        self.worker = Worker(bench.log, bench.topics, app or bench.desk.app, **options)
-        self.error = None
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _run(self):
-        try:
-            asyncio.run(self.worker.run())
-        except BaseException as error:
-            self.error = error
-
-    @property
-    def lane(self):
-        return self.worker.lanes[0]
-
-    @property
-    def alive(self):
-        return self._thread.is_alive()
-
-    def stop(self):
-        self.worker.stop()
-        self._thread.join(DEADLINE_S)
-        assert not self.alive
-        return self.error
-
-
-@pytest.fixture
-def guarded(bench):
-    bench.log = Guarded(bench.log)
-    return bench
-
-
-@pytest.fixture
-def run(guarded):
-    started = []
-
-    def start(app=None, **options):
-        started.append(Running(guarded, app, **options))
-        return started[-1]
-
-    yield start
-    guarded.desk.calls.go_on.set()
-    for running in started:
-        running.stop()
 
 
 def slow_tasks(bench, count):
@@ -134,7 +33,7 @@ def test_no_more_run_at_once_than_the_concurrency(guarded, run):
     running = run(concurrency=3)
     guarded.put(*slow_tasks(guarded, 20))
     until(lambda: running.lane.core.running == 6, "as many again wait at hand")
-    assert len(guarded.desk.calls.of("slow")) == 3
+    until(lambda: len(guarded.desk.calls.of("slow")) == 3, "three run")
     guarded.desk.calls.go_on.set()
     until(lambda: len(guarded.results()) == 20, "all results")
 
@@ -229,9 +128,10 @@ def test_a_task_of_an_activity_that_exits_the_process_leaves_the_loop_going():
 
 def test_a_blocked_event_loop_is_told_in_the_log(guarded, run, monkeypatch):
     told = []
-    monkeypatch.setattr("wakeful.processors.activities.worker.BLOCKED_MS", 50)
+    monkeypatch.setattr("wakeful.processors.activities.lane.BLOCKED_MS", 50)
+    monkeypatch.setattr("wakeful.processors.activities.lane.SILENT_MS", 50)
     monkeypatch.setattr(
-        "wakeful.processors.activities.worker.logger.warning",
+        "wakeful.processors.activities.lane.logger.warning",
         lambda what, **more: told.append((what, more)),
     )
     released = threading.Event()
@@ -245,8 +145,8 @@ def test_a_blocked_event_loop_is_told_in_the_log(guarded, run, monkeypatch):
     until(lambda: told, "a warning")
     released.set()
     what, more = told[0]
-    assert "use asyncio.to_thread" in what
-    assert more["running"] == ["blocks"]
+    assert "declare it with 'def'" in what
+    assert more["activity"] == "blocks"
 
 
 def test_a_log_that_never_answers_ends_the_worker_with_its_fault(guarded, run):
@@ -265,7 +165,7 @@ def test_an_app_without_activities_makes_no_worker(guarded):
         Worker(guarded.log, guarded.topics, App(), worker_id="w", digest_key=b"k", now_ms=lambda: 0)
 
 
-@pytest.mark.parametrize("options", [{"concurrency": 0}, {"drain_ms": -1}])
+@pytest.mark.parametrize("options", [{"concurrency": 0}, {"sync_concurrency": 0}, {"drain_ms": -1}])
 def test_bounds_are_checked_when_the_worker_is_made(guarded, options):
     with pytest.raises(ValueError, match=next(iter(options))):
         Worker(

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from wakeful.commands.models import CompleteActivity
+from wakeful.commands.models import CompleteActivity, FailActivity
 from wakeful.commands.wire import decode_command
 from wakeful.events.headers import dead_letter_in
 from wakeful.events.log.kafka import KafkaLog
@@ -39,9 +39,20 @@ async def slow(n: int) -> int:
         await asyncio.sleep(0.01)
     return n
 
+@activity(contract=Read())
+def hangs(n: int) -> int:
+    with open(calls, "a") as book:
+        book.write(f"hangs {n}\\n")
+    time.sleep(120)
+    return n
+
+@activity(contract=Read())
+async def blocks(n: int) -> int:
+    return hangs.function(n)
+
 with KafkaLog(bootstrap, client_id=worker_id) as log:
     run_until_signalled(Worker(
-        log, Topics(namespace), gather([find_order, slow]), worker_id=worker_id, digest_key=b"k",
+        log, Topics(namespace), gather([find_order, slow, hangs, blocks]), worker_id=worker_id, digest_key=b"k",
         now_ms=lambda: int(time.time() * 1000), hit=Failpoints.from_text(points).hit,
     ))
 """
@@ -158,3 +169,35 @@ def test_sigterm_lets_a_running_call_finish_and_report(on_kafka):
     on_kafka.calls_file.with_name("calls.go_on").touch()
     assert on_kafka.ended(process) == 0
     assert len(on_kafka.results()) == 1
+
+
+@pytest.mark.parametrize("name", ["hangs", "blocks"])
+def test_an_activity_that_nothing_can_stop_ends_its_process_and_nothing_else_is_lost(
+    on_kafka, name
+):
+    bench, may_go_on = on_kafka.bench, on_kafka.calls_file.with_name("calls.go_on")
+    first = on_kafka.start("w1")
+    bench.put(*find_orders(bench, 20), bench.task("slow", {"n": 1}, "slow"))
+    until(lambda: len(on_kafka.results()) == 20, "what is quick")
+    until(lambda: "slow 1" in on_kafka.calls(), "what is slow runs")
+    bench.put(bench.task(name, {"n": 2}, "hung", start_to_close_ms=300))
+    until(lambda: "hangs 2" in on_kafka.calls(), "it hangs")
+    if name == "hangs":
+        may_go_on.touch()  # the loop is free, so what is slow can finish before the end
+    assert on_kafka.ended(first) == 70
+    may_go_on.touch()
+    on_kafka.start("w2")
+    bench.put(*[bench.task("find_order", {"order_id": "last"}, f"last{n}") for n in range(8)])
+    until(lambda: len({c.header.session_id for c in on_kafka.results()}) == 30, "all results")
+    results = {c.header.session_id: c.body for c in on_kafka.results()}
+    assert len(on_kafka.results()) == 30
+    told = results.pop("hung")
+    assert isinstance(told, FailActivity)
+    assert (told.failure.kind, told.worker) == ("timed_out", "w1")
+    assert "in hangs" in told.failure.detail
+    assert all(isinstance(body, CompleteActivity) for body in results.values())
+    assert results["slow"].worker == ("w1" if name == "hangs" else "w2")
+    calls = on_kafka.calls()
+    assert calls.count("hangs 2") == 1
+    assert calls.count("slow 1") == (1 if name == "hangs" else 2)
+    assert len([call for call in calls if call.startswith("A")]) == 20

@@ -11,8 +11,8 @@ from wakeful.commands.wire import decode_command, encode_command
 from wakeful.events.payloads import json_payload
 from wakeful.events.records import ActivityTask, Failure
 from wakeful.processors.activities.definitions import Action
+from wakeful.processors.activities.performing import perform
 from wakeful.processors.activities.runner import Call, Runner
-from wakeful.processors.activities.worker import perform
 from wakeful.processors.stored_json import read_json
 
 from .fake_endpoint import Endpoint, serving

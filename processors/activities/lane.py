@@ -1,0 +1,389 @@
+"""One queue of a worker: its intake thread, its share of the event loop, and its threads for sync activities.
+
+```
+intake thread   poll ─▶ jobs ─┐          ┌─▶ settle, commit; looks for attempts that nothing can stop
+event loop                    └▶ start ─▶│ async: a task of the loop ──────▶ report
+its threads                              └ sync: one of a few threads ────▶ report
+```
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from contextvars import Context, copy_context
+from functools import partial
+
+import structlog
+
+from ...commands.models import FailActivity
+from ...events.log.protocol import Log, Place
+from ...events.topics import Topics
+from .core import UNSETTLED_MAX, Job, WorkerCore
+from .hung import ATTENDED, LOOK_MS, SILENT_MS, Attempt, Attempts, Ending, Hung, Pulse, frame_of
+from .performing import perform, perform_sync
+from .runner import Body, Runner
+from .threads import Threads
+
+AHEAD = 2
+"""Tasks held, as a multiple of the concurrency, so that the loop never waits for a poll."""
+
+POLL_MS = 100
+"""Longest wait for records, and so the longest an acknowledged result waits for its commit."""
+
+COMMIT_MS = 100
+
+FLUSH_MS = 5_000
+
+FULL_MS = 200
+"""A worker that is full for longer pauses its partitions, so that nothing is fetched for it."""
+
+BLOCKED_MS = 2_000
+"""An event loop that does not answer for longer is blocked by an activity; the log says so."""
+
+logger = structlog.get_logger("wakeful.worker")
+
+
+class Lane:
+    """See the module; each method belongs to the thread that its section names."""
+
+    def __init__(
+        self,
+        log: Log,
+        topics: Topics,
+        queue: str,
+        runner: Runner,
+        *,
+        group: str,
+        worker_id: str,
+        now_ms: Callable[[], int],
+        monotonic: Callable[[], float],
+        concurrency: int,
+        sync_concurrency: int,
+        drain_ms: int,
+        hit: Callable[[str], None],
+    ) -> None:
+        self.core = WorkerCore(
+            log,
+            topics,
+            queue,
+            group=group,
+            worker_id=worker_id,
+            now_ms=now_ms,
+            hit=hit,
+            draining=self._drain_places,
+        )
+        self.ended = threading.Event()
+        self._runner = runner
+        self._hit = hit
+        self._monotonic = monotonic
+        self._concurrency = concurrency
+        self._sync_concurrency = sync_concurrency
+        self._drain_ms = drain_ms
+        self._stopping = threading.Event()
+        self._moved = threading.Event()
+        self._waiting: deque[Job] = deque()
+        self._tasks: dict[asyncio.Task[None], Job] = {}
+        self._threads = Threads(f"activity-{queue}", threads_max=sync_concurrency)
+        self._in_threads = 0
+        self._attempts = Attempts()
+        self._handing_in = threading.Lock()
+        self._error: BaseException | None = None
+        self._look_at = 0.0
+        self._warned = False
+        self._paused = False
+        self._drained = False
+
+    def stop(self) -> None:
+        """Takes no more tasks and drains."""
+        self._stopping.set()
+        self._moved.set()
+
+    async def run(self, pulse: Pulse, ending: Ending) -> None:
+        """Works until `stop`; raises what broke it."""
+        self._loop = asyncio.get_running_loop()
+        self._pulse, self._ending = pulse, ending
+        ended = self._loop.create_future()
+        thread = threading.Thread(
+            target=self._intake, args=(ended,), name=f"intake-{self.core.queue}", daemon=True
+        )
+        thread.start()
+        try:
+            await asyncio.shield(ended)
+        except asyncio.CancelledError:
+            self.stop()
+            await ended
+            raise
+        finally:
+            thread.join(FLUSH_MS / 1000)
+            self._threads.close()
+        if self._error is not None:
+            raise self._error
+
+    # In the intake thread.
+
+    def _intake(self, ended: asyncio.Future[None]) -> None:
+        try:
+            self._take_until_stopped()
+        except BaseException as error:  # noqa: BLE001 carried to the loop, where run raises it
+            self._error = self._error or error
+        try:
+            self._drain()
+        except BaseException as error:  # noqa: BLE001 the same
+            self._error = self._error or error
+        if self._attempts.in_loop and self._pulse.silent_s > SILENT_MS / 1000:
+            logger.error(
+                "an activity blocks the event loop: the process ends without waiting for it"
+            )
+            self._ending.begin()  # else nobody would be left to see that the loop stays blocked
+        self.ended.set()
+        self._loop.call_soon_threadsafe(ended.set_result, None)
+
+    def _take_until_stopped(self) -> None:
+        self.core.open()
+        commit_at = 0.0
+        while not self._stopping.is_set():
+            room = self._room() or self._wait_for_room()
+            self._pause_or_resume(room)
+            jobs = self.core.poll(max(room, 1), POLL_MS if room else 0)
+            if jobs:
+                self._loop.call_soon_threadsafe(self._accept, jobs)
+            now = self._monotonic()
+            if now >= commit_at:
+                self.core.commit()
+                commit_at = now + COMMIT_MS / 1000
+            self._look(now)
+
+    def _room(self) -> int:
+        if self.core.unsettled >= UNSETTLED_MAX:
+            return 0
+        return max(0, self._concurrency * AHEAD - self.core.running)
+
+    def _wait_for_room(self) -> int:
+        """Waits a moment while the worker is full."""
+        room, give_up = 0, self._monotonic() + FULL_MS / 1000
+        while not room and not self._stopping.is_set():
+            self._moved.clear()
+            self.core.settle()
+            room = self._room()
+            left = give_up - self._monotonic()
+            if room or left <= 0:
+                break
+            self._moved.wait(min(left, POLL_MS / 1000))
+        return room
+
+    def _pause_or_resume(self, room: int) -> None:
+        """Pauses only where a full worker stays full, since a pause throws fetched records away."""
+        if room == 0:
+            self.core.pause()
+            self._paused = True
+        elif self._paused:
+            self.core.resume()
+            self._paused = False
+
+    def _drain_places(self, places: Sequence[Place]) -> None:
+        """Before partitions go: what runs may finish, so that their next owner need not run it again."""
+        if self._drained:
+            return  # it leaves the group, and has waited for what it was willing to wait for
+        self._loop.call_soon_threadsafe(self._give_back_waiting_in, places)
+        self._wait_until_settled(lambda: self.core.unsettled_in(places))
+
+    def _drain(self) -> None:
+        self._loop.call_soon_threadsafe(self._give_back_waiting)
+        try:
+            self._wait_until_settled(self._going_on)
+            for attempt in self._attempts.in_threads():
+                self._give_back(attempt.job)  # its thread goes on, and what it says is not heard
+            self._loop.call_soon_threadsafe(self._cancel_all)
+            self._wait_until_settled(lambda: 0 if self._cut_off else self.core.running)
+            self.core.flush(FLUSH_MS)
+        finally:
+            self._drained = True
+            self.core.close()
+
+    def _going_on(self) -> int:
+        """What a drain waits for: with a hung event loop, only what needs no loop to end."""
+        if self._cut_off:
+            return len(self._attempts.in_threads()) + self.core.sending
+        return self.core.unsettled
+
+    @property
+    def _cut_off(self) -> bool:
+        return self._ending.begun and self._pulse.silent_s > SILENT_MS / 1000
+
+    def _wait_until_settled(self, left: Callable[[], int]) -> None:
+        give_up = self._monotonic() + self._drain_ms / 1000
+        self.core.settle()
+        while left() and (wait := give_up - (now := self._monotonic())) > 0:
+            self._look(now)
+            self._moved.wait(min(wait, 0.01))
+            self._moved.clear()
+            self.core.settle()
+
+    def _look(self, now: float) -> None:
+        """Looks, now and then, for attempts that are past their time-out and go on, and gives them up."""
+        if now < self._look_at:
+            return
+        self._look_at = now + LOOK_MS / 1000
+        if not self._pulse.look():
+            return
+        for attempt in self._attempts.in_threads():
+            if now >= attempt.limit_at:
+                self._give_up(attempt, attempt.thread_id)
+        self._look_at_loop(now)
+
+    def _look_at_loop(self, now: float) -> None:
+        silent_s = self._pulse.silent_s
+        self._warned = self._warned and silent_s > SILENT_MS / 1000
+        job = self._pulse.blocking() if silent_s > SILENT_MS / 1000 else None
+        attempt = None if job is None else self._attempts.of(job)
+        if attempt is None:
+            return  # another queue's, or none at all: the machine is busy
+        if now >= attempt.limit_at:
+            self._give_up(attempt, self._pulse.thread_id)
+        elif silent_s > BLOCKED_MS / 1000 and not self._warned:
+            self._warned = True
+            logger.warning(
+                "an activity blocks the event loop and so holds up all others: declare it with 'def', not 'async def'",
+                activity=attempt.job.task.name,
+                blocked_s=round(silent_s, 1),
+            )
+
+    def _give_up(self, attempt: Attempt, thread_id: int | None) -> None:
+        """Says that it timed out, and begins the end of the process: nothing else can end its thread."""
+        job, frame = attempt.job, frame_of(thread_id)
+        if not self._attempts.claim(job):
+            return  # it has ended just now
+        body = self._runner.hung(job.task, frame)
+        self._hand_in(job, body)
+        told = f"{body.failure.message} ({job.command_id})"
+        logger.error("an activity hangs: the process ends, to be started again", cause=told)
+        self._error = self._error or Hung(told)
+        self._ending.begin()
+
+    # In the event loop.
+
+    def _accept(self, jobs: list[Job]) -> None:
+        self._waiting.extend(jobs)
+        self._start_waiting()
+
+    def _start_waiting(self) -> None:
+        if self._stopping.is_set():
+            self._give_back_waiting()
+        while (job := self._next_waiting()) is not None:
+            attempt = self._attempts.begin(job)
+            if self._runner.is_sync(job.task.name):
+                self._in_threads += 1
+                self._threads.run(partial(self._attend_in_thread, attempt, copy_context()))
+                continue
+            task = self._loop.create_task(self._attend(attempt))
+            self._tasks[task] = job
+            task.add_done_callback(self._ended)
+
+    def _next_waiting(self) -> Job | None:
+        """The first that may start: one that needs a thread does not hold up those behind it that need none."""
+        if len(self._tasks) + self._in_threads >= self._concurrency:
+            return None
+        free = self._in_threads < self._sync_concurrency
+        for index, job in enumerate(self._waiting):
+            if free or not self._runner.is_sync(job.task.name):
+                del self._waiting[index]
+                return job
+        return None
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        job = self._tasks.pop(task)
+        if task.cancelled():
+            self._give_back(job)
+        elif (error := task.exception()) is not None:
+            self._break_off(job, error)
+        self._moved.set()
+        self._start_waiting()
+
+    def _thread_ended(self) -> None:
+        self._in_threads -= 1
+        self._start_waiting()
+
+    def _give_back_waiting(self) -> None:
+        while self._waiting:
+            self._hand_back(self._waiting.popleft())
+        self._moved.set()
+
+    def _give_back_waiting_in(self, places: Sequence[Place]) -> None:
+        kept = deque(job for job in self._waiting if not job.lies_in(places))
+        for job in self._waiting:
+            if job.lies_in(places):
+                self._hand_back(job)
+        self._waiting = kept
+        self._moved.set()
+
+    def _cancel_all(self) -> None:
+        self._give_back_waiting()
+        for task in self._tasks:
+            task.cancel("the worker stops")
+
+    async def _attend(self, attempt: Attempt) -> None:
+        job = attempt.job
+        ATTENDED.set(job)
+        attempt.limit_at = self._limit_from_now(job)
+        call = self._runner.prepare(job.task)
+        if isinstance(call, FailActivity):
+            body: Body = call
+        else:
+            self._hit("w.dispatched")
+            body = await perform(self._runner, call)
+        self._hit("w.responded")
+        self._report(job, body)
+
+    # In one of the threads.
+
+    def _attend_in_thread(self, attempt: Attempt, context: Context) -> None:
+        job = attempt.job
+        attempt.limit_at = self._limit_from_now(job)
+        attempt.thread_id = threading.get_ident()
+        try:
+            body = context.run(self._answer, job)
+            self._hit("w.responded")
+            self._report(job, body)
+        except BaseException as error:  # noqa: BLE001 carried to the loop, where run raises it
+            self._break_off(job, error)
+        self._moved.set()
+        with suppress(RuntimeError):  # the loop is closed: the worker ended before this call did
+            self._loop.call_soon_threadsafe(self._thread_ended)
+
+    def _answer(self, job: Job) -> Body:
+        call = self._runner.prepare(job.task)
+        if isinstance(call, FailActivity):
+            return call
+        self._hit("w.dispatched")
+        return perform_sync(self._runner, call)
+
+    # In any thread.
+
+    def _limit_from_now(self, job: Job) -> float:
+        return self._monotonic() + job.task.start_to_close_ms / 1000
+
+    def _report(self, job: Job, body: Body) -> None:
+        """Unless somebody has spoken for it: it was given up as hung, or given back."""
+        if self._attempts.claim(job):
+            self._hand_in(job, body)
+
+    def _give_back(self, job: Job) -> None:
+        if self._attempts.claim(job):
+            self._hand_back(job)
+
+    def _break_off(self, job: Job, error: BaseException) -> None:
+        self._give_back(job)
+        self._error = self._error or error
+        self.stop()
+
+    def _hand_in(self, job: Job, body: Body) -> None:
+        with self._handing_in:
+            self.core.report(job, body)
+
+    def _hand_back(self, job: Job) -> None:
+        with self._handing_in:
+            self.core.give_back(job)

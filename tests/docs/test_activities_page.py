@@ -1,0 +1,40 @@
+"""What docs/activities.md teaches is run, and its numbers and words are those of the code."""
+
+import re
+
+from wakeful.events.limits import PAYLOAD_MAX
+from wakeful.processors.activities import definitions, hung, lane, runner, worker
+from wakeful.processors.workflow.definitions import Workflow
+
+from .readme import ROOT
+
+PAGE = (ROOT / "docs" / "activities.md").read_text(encoding="utf-8")
+
+
+def test_its_python_runs_from_top_to_bottom() -> None:
+    names: dict[str, object] = {"__name__": "activities_page"}
+    for block in re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL):
+        exec(compile(block, "docs/activities.md", "exec"), names)
+    assert isinstance(names["look_up"], Workflow)
+    declared = {n for n, one in names.items() if isinstance(one, definitions.Activity)}
+    assert {n: names[n].is_sync for n in declared} == {
+        "find_order": False,
+        "refund": True,
+        "fetch": True,
+    }
+
+
+def test_its_kinds_of_failure_are_those_of_the_runner() -> None:
+    told = set(re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE))
+    listed = re.search(r"^failure: (.*)\.$", runner.__doc__, re.MULTILINE)
+    assert listed, runner.__doc__
+    kinds = set(listed.group(1).split(", "))
+    assert told - {"timeout", "schedule_to_close"} == kinds | {"unapproved_action"}
+
+
+def test_its_numbers_are_those_of_the_code() -> None:
+    assert (worker.CONCURRENCY_DEFAULT, worker.SYNC_CONCURRENCY_DEFAULT) == (100, 8)
+    assert (worker.DRAIN_MS_DEFAULT, lane.BLOCKED_MS, hung.EXIT_CODE) == (10_000, 2_000, 70)
+    assert definitions.TIMEOUT_DEFAULT == "60s"
+    assert definitions.SCHEDULE_TO_CLOSE_DEFAULT == "24h"
+    assert PAYLOAD_MAX == 256 * 1024
