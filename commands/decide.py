@@ -10,6 +10,7 @@ from __future__ import annotations
 from ..events import records as r
 from ..events.evolve import failure_digest
 from ..events.limits import RESULTS_BYTES_SPARE, RESULTS_SPARE
+from ..events.retries import SCHEDULE_TO_CLOSE, may_retry, retry_due_ms
 from ..events.state import Head, OpenActivity, SessionState, State
 from . import models as m
 from .check import Refusal, check, check_age, check_kept, check_room, is_repeat
@@ -24,6 +25,12 @@ def due(state: State, now_ms: int) -> r.EventBody | None:
         return None
     facts: list[tuple[int, int, r.EventBody]] = [
         (a.deadline_ms, a.step, _timed_out(a)) for a in state.activities if a.deadline_ms <= now_ms
+    ]
+    facts += [
+        (a.retry_due_ms, a.step, r.ActivityRetried(a.activity_id, a.attempt + 1))
+        for a in state.activities
+        # Past its deadline nobody waits for another attempt, and none is dispatched.
+        if a.retry_due_ms is not None and a.retry_due_ms <= now_ms < a.deadline_ms
     ]
     facts += [
         (a.expires_at_ms, a.step, r.ApprovalExpired(a.proposal_id))
@@ -54,7 +61,7 @@ def decide(
     ):
         return keep(session.head, session.state, command, command_hash, encoded, now_ms)
     if isinstance(command.body, m.INTERNAL):
-        return _internal(session.state, command.body)
+        return _internal(session.state, command.header, command.body, now_ms)
     if is_repeat(session.head, command, command_hash):
         return []
     refusal = check(session, command, command_hash, now_ms)
@@ -92,14 +99,15 @@ def keep(
 
 
 def decide_parked(
-    session: SessionState, command: m.Command, command_hash: bytes | None
+    session: SessionState, command: m.Command, command_hash: bytes | None, at_ms: int
 ) -> list[r.EventBody] | Refusal:
-    """The facts of a command that was kept while the session was held; its id is in dedupe already.
+    """The facts of a command that was kept (at `at_ms`) while the session was held; its id is in dedupe already.
 
-    Its age is judged by when it was kept, so ordering passes; what it names must still be current.
+    Its age is judged by when it was kept, so ordering passes; what it names must still be current. A back-off counts
+    from there, too: the hold was rest enough.
     """
     if isinstance(command.body, m.INTERNAL):
-        return _internal(session.state, command.body)
+        return _internal(session.state, command.header, command.body, at_ms)
     refusal = check_kept(session, command, command_hash or b"")
     return [refused(command, refusal)] if refusal else _external(session.state, command)
 
@@ -150,15 +158,18 @@ def cancellation(state: State, reason: str) -> list[r.EventBody]:
 
 
 def _internal(
-    state: State, body: m.CompleteActivity | m.FailActivity | m.FireTimer
+    state: State,
+    header: m.CommandHeader,
+    body: m.CompleteActivity | m.FailActivity | m.FireTimer,
+    now_ms: int,
 ) -> list[r.EventBody] | Refusal:
     if isinstance(body, m.FireTimer):
         return []  # a nudge: whatever is due became fact before this command was looked at
     running = next((a for a in state.activities if a.activity_id == body.activity_id), None)
-    if running is not None and running.attempt == body.attempt:
+    if running is not None and _awaited(running, body.attempt):
         if isinstance(body, m.CompleteActivity):
             return [r.ActivityCompleted(body.activity_id, body.attempt, body.result, body.worker)]
-        return [r.ActivityFailed(body.activity_id, body.attempt, body.failure, body.worker)]
+        return [_failed(running, header, body, now_ms)]
     digest = (
         body.result.digest if isinstance(body, m.CompleteActivity) else failure_digest(body.failure)
     )
@@ -169,11 +180,36 @@ def _internal(
             digest,
         ):
             return []  # the same result once more: its worker did not see the first acknowledged
-    granted = running.attempt if running is not None else body.attempt
-    if body.attempt > granted or not _ever_requested(state, body.activity_id):
+    newest = _newest(running) if running is not None else body.attempt
+    if body.attempt > newest or not _ever_requested(state, body.activity_id):
         told = f"activity {body.activity_id!r}, attempt {body.attempt} was never dispatched in this session"
         return Refusal("scope", "unknown_activity", told)
     return [_late(body)]
+
+
+def _awaited(running: OpenActivity, attempt: int) -> bool:
+    """The fence: only the newest attempt counts, and only until it has failed."""
+    return running.attempt == attempt and running.retry_due_ms is None
+
+
+def _newest(running: OpenActivity) -> int:
+    """The highest attempt that can be told of: a scheduled one is not dispatched yet, but granted."""
+    return running.attempt if running.retry_due_ms is None else running.attempt + 1
+
+
+def _failed(
+    running: OpenActivity, header: m.CommandHeader, body: m.FailActivity, now_ms: int
+) -> r.ActivityRetryScheduled | r.ActivityFailed:
+    """Another attempt, if the policy of the request has one left before the deadline; else the end."""
+    policy = running.retry
+    if policy is not None and may_retry(policy, body.attempt, body.failure):
+        name = f"{header.tenant}/{header.session_id}/{body.activity_id}#{body.attempt}"
+        due_ms = retry_due_ms(policy, body.attempt, body.failure, now_ms=now_ms, name=name)
+        if due_ms < running.deadline_ms:
+            return r.ActivityRetryScheduled(
+                body.activity_id, body.attempt + 1, due_ms, body.failure, body.worker
+            )
+    return r.ActivityFailed(body.activity_id, body.attempt, body.failure, body.worker)
 
 
 def _late(body: m.CompleteActivity | m.FailActivity) -> r.LateResultRecorded:
@@ -202,5 +238,5 @@ def _ever_requested(state: State, activity_id: str) -> bool:
 
 def _timed_out(activity: OpenActivity) -> r.ActivityFailed:
     told = f"no result for {activity.name} before its schedule-to-close deadline at {activity.deadline_ms}"
-    failure = r.Failure(kind="timed_out", type="schedule_to_close", message=told, detail="")
+    failure = r.Failure(kind="timed_out", type=SCHEDULE_TO_CLOSE, message=told, detail="")
     return r.ActivityFailed(activity.activity_id, activity.attempt, failure, worker="")

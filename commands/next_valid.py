@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..events.records import NextValid, Obligation
-from ..events.state import State, Status
+from ..events.state import OpenActivity, State, Status
 
 
 def next_valid(state: State) -> tuple[NextValid, ...]:
@@ -19,10 +19,7 @@ def next_valid(state: State) -> tuple[NextValid, ...]:
 def obligations(state: State) -> tuple[Obligation, ...]:
     """What the session owes or awaits, each with its expiry rule, in the order it came up."""
     owed = [
-        *(
-            (a.step, Obligation("activity", a.activity_id, a.name, a.deadline_ms, "fails"))
-            for a in state.activities
-        ),
+        *((a.step, _activity(a)) for a in state.activities),
         *(
             (a.step, Obligation("approval", a.proposal_id, a.name, a.expires_at_ms, "expires"))
             for a in state.approvals
@@ -38,6 +35,15 @@ def obligations(state: State) -> tuple[Obligation, ...]:
 def why_ended(state: State) -> str:
     """The sentence for a session to which nothing can happen any more."""
     return f"the session is {state.status.lower()}: open a new one"
+
+
+def _activity(activity: OpenActivity) -> Obligation:
+    """A running attempt fails at the deadline; one that rests runs again before that."""
+    told, due_ms = "fails", activity.deadline_ms
+    if activity.retry is not None and activity.retry_due_ms is not None:
+        told = f"runs as attempt {activity.attempt + 1} of {activity.retry.attempts_max}"
+        due_ms = activity.retry_due_ms
+    return Obligation("activity", activity.activity_id, activity.name, due_ms, told)
 
 
 def _send(state: State) -> tuple[bool, str]:

@@ -19,6 +19,8 @@ Obligated = (
     | r.ActivityCompleted
     | r.ActivityFailed
     | r.ActivityCancelled
+    | r.ActivityRetryScheduled
+    | r.ActivityRetried
     | r.ApprovalRequested
     | r.ApprovalGranted
     | r.ApprovalRejected
@@ -136,6 +138,10 @@ def _evolve_obligation(state: State, status: str, body: Obligated, actor: str) -
             return _settled(state, body.activity_id, body.attempt, "failed", digest)
         case r.ActivityCancelled():
             return _settled(state, body.activity_id, body.attempt, "cancelled", b"")
+        case r.ActivityRetryScheduled():
+            return _retry_scheduled(state, body)
+        case r.ActivityRetried():
+            return _retried(state, body)
         case r.ApprovalRequested():
             proposal = s.OpenApproval(
                 body.proposal_id,
@@ -213,7 +219,9 @@ def _requested(state: State, body: r.ActivityRequested) -> State:
         raise Unfoldable(
             f"activity {body.activity_id} uses approval {body.proposal_id}, which is not granted"
         )
-    running = s.OpenActivity(body.activity_id, body.step, body.name, body.attempt, body.deadline_ms)
+    running = s.OpenActivity(
+        body.activity_id, body.step, body.name, body.attempt, body.deadline_ms, body.retry
+    )
     return replace(
         state,
         activities=(*state.activities, running),
@@ -231,6 +239,51 @@ def _settled(state: State, activity_id: str, attempt: int, outcome: str, digest:
         activities=tuple(a for a in state.activities if a.activity_id != activity_id),
         settled=settled[-s.SETTLED_MAX :],
     )
+
+
+def _retry_scheduled(state: State, body: r.ActivityRetryScheduled) -> State:
+    """The failed attempt is remembered, so that its report sent again is a repeat."""
+    failed = body.attempt - 1
+    if not any(_runs(a, body.activity_id, failed) for a in state.activities):
+        raise Unfoldable(
+            f"activity {body.activity_id} is to be retried, but attempt {failed} does not run"
+        )
+    settled = s.Settled(body.activity_id, failed, "retried", failure_digest(body.failure))
+    return replace(
+        state,
+        activities=tuple(
+            replace(a, retry_due_ms=body.due_ms) if a.activity_id == body.activity_id else a
+            for a in state.activities
+        ),
+        settled=(*state.settled, settled)[-s.SETTLED_MAX :],
+    )
+
+
+def _retried(state: State, body: r.ActivityRetried) -> State:
+    if not any(
+        (a.activity_id, a.attempt) == (body.activity_id, body.attempt - 1)
+        and a.retry_due_ms is not None
+        for a in state.activities
+    ):
+        raise Unfoldable(
+            f"attempt {body.attempt} of activity {body.activity_id} was not scheduled, and is dispatched"
+        )
+    return replace(
+        state,
+        activities=tuple(
+            replace(a, attempt=body.attempt, retry_due_ms=None)
+            if a.activity_id == body.activity_id
+            else a
+            for a in state.activities
+        ),
+    )
+
+
+def _runs(activity: s.OpenActivity, activity_id: str, attempt: int) -> bool:
+    return (activity.activity_id, activity.attempt) == (
+        activity_id,
+        attempt,
+    ) and activity.retry_due_ms is None
 
 
 def _decided(state: State, status: str, proposal_id: str, decision: str, actor: str) -> State:

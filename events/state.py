@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .records import Payload, Version
+from .records import Payload, RetryPolicy, Version
 
-STATE_VERSION = 1
+STATE_VERSION = 2
 """Raised when the fold changes what it stores; a snapshot of another version is ignored and refolded."""
 
 DEDUPE_MAX = 1_000
@@ -78,18 +78,26 @@ class QueuedMessage:
 
 @dataclass(frozen=True, slots=True)
 class OpenActivity:
-    """An activity in flight: one obligation, due at `deadline_ms`."""
+    """An activity in flight: one obligation, due at `deadline_ms`. `attempt` is the newest dispatched.
+
+    While `retry_due_ms` is there, that attempt has failed, and the next one is dispatched then.
+    """
 
     activity_id: str
     step: int
     name: str
     attempt: int
     deadline_ms: int
+    retry: RetryPolicy | None = None
+    retry_due_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """An activity that has its outcome (`completed`, `failed` or `cancelled`), and the digest of it."""
+    """An attempt that has its outcome, and the digest of it.
+
+    `completed`, `failed` and `cancelled` are the activity's own; after `retried` another attempt follows.
+    """
 
     activity_id: str
     attempt: int
@@ -202,6 +210,7 @@ def next_due(state: State) -> tuple[int, str] | None:
     if state.hold is not None or state.ended:
         return None
     due = [(a.deadline_ms, a.activity_id) for a in state.activities]
+    due += [(a.retry_due_ms, a.activity_id) for a in state.activities if a.retry_due_ms is not None]
     due += [(a.expires_at_ms, a.proposal_id) for a in state.approvals]
     due += [(t.due_ms, t.timer_id) for t in state.timers]
     return min(due, default=None)

@@ -7,16 +7,17 @@ from ..commands.models import Command
 from ..events import records as r
 
 
-def task_of(event: r.Event) -> r.ActivityTask | None:
-    """The task of a requested activity."""
-    body, envelope = event.body, event.envelope
-    if not isinstance(body, r.ActivityRequested):
+def task_of(event: r.Event, requested: r.Event | None) -> r.ActivityTask | None:
+    """The attempt that this event dispatches: as it was requested, with its own number."""
+    if requested is None or not isinstance(requested.body, r.ActivityRequested):
         return None
+    body, envelope = requested.body, requested.envelope
+    attempt = event.body.attempt if isinstance(event.body, r.ActivityRetried) else body.attempt
     return r.ActivityTask(
         tenant=envelope.tenant,
         session_id=envelope.session_id,
         activity_id=body.activity_id,
-        attempt=body.attempt,
+        attempt=attempt,
         name=body.name,
         queue=body.queue,
         contract=body.contract,
@@ -24,7 +25,7 @@ def task_of(event: r.Event) -> r.ActivityTask | None:
         idempotency_key=body.idempotency_key,
         start_to_close_ms=body.start_to_close_ms,
         deadline_ms=body.deadline_ms,
-        event_seq=envelope.seq,
+        event_seq=event.envelope.seq,
         actor=envelope.actor,
         on_behalf_of=envelope.on_behalf_of,
     )

@@ -29,6 +29,9 @@ from .workflow.replay import ASKED
 FACTS_PER_COMMAND_MAX = 5_000
 """Facts that one command may lead to; more is a loop in a workflow (or ours) and holds the session."""
 
+_ITS_OWN = ASKED | r.ActivityRetried
+"""Facts for the message of the turn, whoever's command brought them up."""
+
 FAULT_MAX = 2_000
 """Characters of an engine fault that a hold tells."""
 
@@ -151,9 +154,8 @@ class CommandHandler:
                     r.CommandParked(type(command.body).__name__, kept.fingerprint, kept.command)
                 ]
             else:
-                decided = decide_parked(
-                    SessionState(session.head, session.state), command, kept.command_hash
-                )
+                folded = SessionState(session.head, session.state)
+                decided = decide_parked(folded, command, kept.command_hash, kept.at_ms)
             if isinstance(decided, Refusal):
                 decided = [refused(command, decided)]
             for body in decided:
@@ -203,12 +205,13 @@ class CommandHandler:
             prev_hash=head.hash,
         )
         event = r.Event(envelope, body)
+        requested = session.requested_by(event)
         encoded = EVENTS.encode(event)
         hashed = event_hash(encoded.fingerprint, encoded.body, head.hash)
         session.head = fold_head(head, envelope, hashed)
         if session.broken is None:
             session.fold(event)
-        run.out.append(Stamped(event, encoded))
+        run.out.append(Stamped(event, encoded, requested))
         return event
 
     def _advance(self, session: Session, event: r.Event) -> list[r.EventBody]:
@@ -290,4 +293,4 @@ class CommandHandler:
         Told by the fact and not by its author's name: a stranger may call himself as he likes.
         """
         message = session.state.message if session.state is not None else None
-        return message.actor if message and isinstance(body, ASKED) else header.on_behalf_of
+        return message.actor if message and isinstance(body, _ITS_OWN) else header.on_behalf_of

@@ -134,7 +134,7 @@ class Folder:
         folded.outputs.append(
             Output(self._topics.events, key, stamped.encoded.value, headers, number)
         )
-        task = task_of(event)
+        task = task_of(event, stamped.requested)
         if task is not None:
             encoded = encode_task(task)
             own_key = task_key(task.idempotency_key, task.attempt)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from ..commands import models as m
 from ..events import records as r
 from ..events.codec import Encoded
+from ..events.errors import Corrupt
 from ..events.evolve import Unfoldable, evolve, fold_head
 from ..events.state import Head, State, Status, next_due
 from .workflow.driver import Stretch
@@ -30,10 +31,11 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class Stamped:
-    """An event with its bytes, ready to be appended."""
+    """An event with its bytes, ready to be appended; `requested` is the request that it dispatches an attempt of."""
 
     event: r.Event
     encoded: Encoded
+    requested: r.Event | None = None
 
 
 @dataclass(slots=True)
@@ -98,6 +100,19 @@ class Session:
     def next_due(self) -> tuple[int, str] | None:
         """When a wake-up is owed, and for what; see `events.state.next_due`."""
         return next_due(self.state) if self.state is not None and self.broken is None else None
+
+    def requested_by(self, event: r.Event) -> r.Event | None:
+        """The request whose attempt `event` dispatches; it lies in the open journal, as nothing outlives its turn."""
+        body = event.body
+        if isinstance(body, r.ActivityRequested):
+            return event
+        if not isinstance(body, r.ActivityRetried):
+            return None
+        for past in reversed(self.journal):
+            asked = past.body
+            if isinstance(asked, r.ActivityRequested) and asked.activity_id == body.activity_id:
+                return past
+        raise Corrupt(f"activity {body.activity_id} is retried, and the journal has no request")
 
     @property
     def at_rest(self) -> bool:

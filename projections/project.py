@@ -7,7 +7,7 @@ what a change needs is in the event. A key that Postgres cannot hold raises `Unp
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import assert_never
+from typing import Any, assert_never
 
 from ..events import records as r
 from ..events.errors import Rejected
@@ -58,6 +58,8 @@ def project(event: r.Event) -> list[Change]:
             | r.ActivityCompleted()
             | r.ActivityFailed()
             | r.ActivityCancelled()
+            | r.ActivityRetryScheduled()
+            | r.ActivityRetried()
             | r.LateResultRecorded()
         ):
             return [session.change(SESSIONS), _activity(envelope, body)]
@@ -176,7 +178,7 @@ def _ending(
             session.put("outcome", escaping.payload(body.outcome))
         case r.SessionFailed():
             row.update(_NONE_LEFT, status=Status.FAILED)
-            session.put("failure", escaping.value(asdict(body.failure)))
+            session.put("failure", escaping.value(_failure(body.failure)))
         case r.CancellationRequested():
             session.text("cancel_reason", body.reason)
         case r.SessionCancelled():
@@ -221,6 +223,8 @@ def _activity(
     | r.ActivityCompleted
     | r.ActivityFailed
     | r.ActivityCancelled
+    | r.ActivityRetryScheduled
+    | r.ActivityRetried
     | r.LateResultRecorded,
 ) -> Change:
     ledger = _Values(envelope, (envelope.tenant, envelope.session_id, body.activity_id))
@@ -231,18 +235,32 @@ def _activity(
         case r.ActivityRequested():
             _intent(ledger, envelope, body)
             return ledger.change(LEDGER, creates=True)
+        case r.ActivityRetryScheduled():
+            row["status"] = "retrying"
+            ledger.put("failure", escaping.value(_failure(body.failure)))
+            ledger.text("worker", body.worker)
+        case r.ActivityRetried():
+            row.update(status="requested", attempts=body.attempt)
         case r.ActivityCompleted():
             row.update(status="completed", attempts=body.attempt, settled_at_ms=envelope.at_ms)
-            row["result_digest"] = body.result.digest.hex()
+            row.update(result_digest=body.result.digest.hex(), failure=None)
             ledger.text("worker", body.worker)
         case r.ActivityFailed():
             row.update(status="failed", attempts=body.attempt, settled_at_ms=envelope.at_ms)
-            ledger.put("failure", escaping.value(asdict(body.failure)))
+            ledger.put("failure", escaping.value(_failure(body.failure)))
             ledger.text("worker", body.worker)
         case r.ActivityCancelled():
             row.update(status="cancelled", attempts=body.attempt, settled_at_ms=envelope.at_ms)
             ledger.text("cancel_reason", body.reason)
     return ledger.change(LEDGER)
+
+
+def _failure(failure: r.Failure) -> dict[str, Any]:
+    """A failure as people read it; the tool's wish to wait only where it had one."""
+    told = asdict(failure)
+    if failure.retry_after_ms is None:
+        del told["retry_after_ms"]
+    return told
 
 
 def _intent(ledger: _Values, envelope: r.Envelope, body: r.ActivityRequested) -> None:

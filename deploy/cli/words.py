@@ -31,6 +31,8 @@ SUMMARIES: dict[str, tuple[str, ...]] = {
     "ActivityCompleted": ("activity_id", "result"),
     "ActivityFailed": ("activity_id", "failure"),
     "ActivityCancelled": ("activity_id", "reason"),
+    "ActivityRetryScheduled": ("activity_id", "attempt", "due_ms", "failure"),
+    "ActivityRetried": ("activity_id", "attempt"),
     "LateResultRecorded": ("activity_id", "attempt"),
     "ApprovalRequested": ("proposal_id", "name", "arguments", "approver"),
     "ApprovalGranted": ("proposal_id", "comment"),

@@ -18,6 +18,8 @@ from ...events import records as r
 from ...events.log.memory import MemoryLog
 from ...events.log.memory_producer import MemoryTransactionalProducer
 from ...events.log.protocol import Group, Isolation, LogFault, NotYet, Place
+from ...events.retries import may_retry
+from ...events.state import OpenActivity
 from ...processors.handler import CommandHandler
 from ...processors.loop import Loop
 from ...processors.outputs import Folder
@@ -217,13 +219,29 @@ def no_digest(state: Any, decision: m.DecideApproval) -> Refusal | None:
     return _DECISION(state, decision)
 
 
-def late_applied(state: Any, body: Any) -> Any:
-    decided = _INTERNAL(state, body)
+def late_applied(state: Any, header: Any, body: Any, now_ms: int) -> Any:
+    decided = _INTERNAL(state, header, body, now_ms)
     if isinstance(decided, list) and decided and isinstance(decided[0], r.LateResultRecorded):
         if isinstance(body, m.CompleteActivity):
             return [r.ActivityCompleted(body.activity_id, body.attempt, body.result, body.worker)]
         return [r.ActivityFailed(body.activity_id, body.attempt, body.failure, body.worker)]
     return decided
+
+
+def any_attempt(running: OpenActivity, attempt: int) -> bool:
+    """Whatever result comes while the activity is open is taken for its own."""
+    return attempt <= running.attempt
+
+
+def at_once(policy: Any, attempt: int, failure: Any, *, now_ms: int, name: str) -> int:
+    """The next attempt goes out with the failure of the one before: no timer, no back-off."""
+    del policy, attempt, failure, name
+    return now_ms
+
+
+def code_of_the_day(policy: Any, attempt: int, failure: Any) -> bool:
+    """The policy is looked up when it is needed, and this is what the deployed code says by then."""
+    return may_retry(None if policy is None else replace(policy, attempts_max=2), attempt, failure)
 
 
 def lenient_settled(state: Any, activity_id: str, attempt: int, outcome: str, digest: bytes) -> Any:

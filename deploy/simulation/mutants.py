@@ -61,13 +61,15 @@ MUTANTS: tuple[Mutant, ...] = (
         _patch((Loop, "_transact", wrong.goes_on)),
         seed=71,
     ),
-    Mutant("no rewind after a rebalance", _patch((Loop, "_rebalance", wrong.no_seek)), seed=6),
-    Mutant("no rewind after a fault", _patch((Loop, "_recover", wrong.no_rewind)), seed=2),
-    Mutant(
-        "no refold after an unknown commit", _patch((Loop, "_recover", wrong.no_refold)), seed=48
-    ),
+    Mutant("no rewind after a rebalance", _patch((Loop, "_rebalance", wrong.no_seek)), seed=10),
+    Mutant("no rewind after a fault", _patch((Loop, "_recover", wrong.no_rewind))),
+    Mutant("no refold after an unknown commit", _patch((Loop, "_recover", wrong.no_refold))),
     Mutant("commits the offset of the last record", _patch((Loop, "_transact", wrong.last_offset))),
-    Mutant("commits offsets beside the transaction", _patch((Loop, "_transact", wrong.no_offsets))),
+    Mutant(
+        "commits offsets beside the transaction",
+        _patch((Loop, "_transact", wrong.no_offsets)),
+        seed=1,
+    ),
     Mutant(
         "commits again on the same producer",
         _patch((MemoryTransactionalProducer, "commit", wrong.commits_again)),
@@ -76,27 +78,24 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "writes the store before the commit",
         _patch((Loop, "_transact", wrong.stored_first)),
-        seed=4,
     ),
     Mutant(
         "folds into the live state",
         _patch((Session, "copy", wrong.fold_in_place), (Loop, "_recover", wrong.rewinds_only)),
-        seed=10,
+        seed=8,
     ),
     Mutant(
         "restores to the last stable offset",
         _patch((Partition, "restore", wrong.committed_end)),
-        seed=160,
+        seed=297,
     ),
     Mutant(
         "does not wait for pending offsets",
         _patch((Partition, "_committed", wrong.impatient)),
-        seed=96,
+        seed=368,
     ),
     Mutant(
-        "marks ahead of its snapshots",
-        _patch((Partition, "low_offset", wrong.mark_ahead)),
-        seed=136,
+        "marks ahead of its snapshots", _patch((Partition, "low_offset", wrong.mark_ahead)), seed=41
     ),
     Mutant(
         "restores from snapshots alone",
@@ -106,24 +105,22 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "takes one actor for another",
         _patch((CommandHandler, "_record", wrong.actor_of_the_batch)),
-        seed=8,
     ),
-    Mutant("sends a wake-up only once", _patch((looping, "NUDGE_AGAIN_MS", 1 << 60)), seed=96),
+    Mutant("sends a wake-up only once", _patch((looping, "NUDGE_AGAIN_MS", 1 << 60)), seed=84),
     Mutant("skips what it cannot read", _patch((Folder, "_fold_one", wrong.swallows)), seed=5),
     Mutant(
         "fires timers by the owner's clock",
         _patch((CommandHandler, "handle", wrong.owners_clock)),
-        seed=12,
     ),
     Mutant(
         "fires what is due only when woken",
         _patch((CommandHandler, "_fire_due", wrong.commits_decide_late)),
-        seed=17,
+        seed=7,
     ),
     Mutant(
         "forgets which commands it has seen",
         _patch((deciding, "is_repeat", lambda *_: False)),
-        seed=2,
+        seed=3,
     ),
     Mutant(
         "keeps repeats while it is held",
@@ -131,13 +128,13 @@ MUTANTS: tuple[Mutant, ...] = (
         seed=25,
     ),
     Mutant("lets an id be used twice", _patch((checking, "_reused", lambda *_: None)), seed=10),
-    Mutant("checks no digest", _patch((checking, "_decision", wrong.no_digest)), seed=20),
+    Mutant("checks no digest", _patch((checking, "_decision", wrong.no_digest)), seed=13),
     Mutant(
         "takes a stale decision for the open proposal",
         _patch(
             (checking, "_decision", wrong.by_name), (deciding, "_external", wrong.external_by_name)
         ),
-        seed=20,
+        seed=13,
     ),
     Mutant("opens every gate", _patch((Stretch, "_use_grant", wrong.no_gate)), seed=2),
     Mutant(
@@ -149,6 +146,17 @@ MUTANTS: tuple[Mutant, ...] = (
         seed=5,
     ),
     Mutant(
+        "applies the result of an attempt that had failed",
+        _patch((deciding, "_awaited", wrong.any_attempt)),
+        seed=123,
+    ),
+    Mutant("retries without a back-off", _patch((deciding, "retry_due_ms", wrong.at_once)), seed=2),
+    Mutant(
+        "reads the retry policy from the code",
+        _patch((deciding, "may_retry", wrong.code_of_the_day)),
+        seed=2,
+    ),
+    Mutant(
         "replays by key, not in the log's order",
         _patch((advancing, "rebuild", wrong.by_key)),
         seed=9,
@@ -156,14 +164,16 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "worker commits past unfinished tasks",
         _patch((Watermark, "low", property(lambda mark: mark._next))),
-        seed=220,
+        seed=8,
     ),
     Mutant(
         "worker does not look results up",
         _patch((Settled, "__contains__", lambda _self, _id: False)),
-        seed=2,
+        seed=8,
     ),
     Mutant(
-        "projector without position guard", _patch((MemoryViews, "_guard", lambda *_: None)), seed=5
+        "projector without position guard",
+        _patch((MemoryViews, "_guard", lambda *_: None)),
+        seed=13,
     ),
 )

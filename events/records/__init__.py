@@ -5,13 +5,15 @@ whose first field is `envelope`. Field order here is field order there; a test h
 Times are milliseconds since 1970 on the log's clock; `turn` and `step` count from 1.
 """
 
-from .envelope import Cause, Envelope, Failure, NextValid, Obligation, Payload, Version
+from .envelope import Cause, Envelope, Failure, NextValid, Obligation, Payload, RetryPolicy, Version
 from .event import Event, EventBody
 from .obligations import (
     ActivityCancelled,
     ActivityCompleted,
     ActivityFailed,
     ActivityRequested,
+    ActivityRetried,
+    ActivityRetryScheduled,
     ApprovalExpired,
     ApprovalGranted,
     ApprovalRejected,
@@ -46,6 +48,8 @@ __all__ = [
     "ActivityCompleted",
     "ActivityFailed",
     "ActivityRequested",
+    "ActivityRetried",
+    "ActivityRetryScheduled",
     "ActivityTask",
     "ApprovalExpired",
     "ApprovalGranted",
@@ -69,6 +73,7 @@ __all__ = [
     "PartitionMark",
     "Payload",
     "ReplySent",
+    "RetryPolicy",
     "SessionCancelled",
     "SessionCompleted",
     "SessionFailed",

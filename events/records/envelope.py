@@ -19,12 +19,29 @@ class Payload:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What went wrong in an activity: `kind` is the engine's word, `type` and `message` are the tool's."""
+    """What went wrong in an activity: `kind` is the engine's word, `type` and `message` are the tool's.
+
+    `retry_after_ms` is the tool's wish that the next attempt wait at least so long.
+    """
 
     kind: str
     type: str
     message: str
     detail: str
+    retry_after_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How often a failed activity is tried, and how long it rests between: the first delay, times
+    `factor_thousandths` / 1000 after each attempt, up to the cap. Types in `never` are not tried again.
+    """
+
+    attempts_max: int
+    initial_ms: int
+    factor_thousandths: int
+    cap_ms: int
+    never: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ from .obligations import (
     ActivityCompleted,
     ActivityFailed,
     ActivityRequested,
+    ActivityRetried,
+    ActivityRetryScheduled,
     ApprovalExpired,
     ApprovalGranted,
     ApprovalRejected,
@@ -59,6 +61,8 @@ EventBody = (
     | ActivityFailed
     | ActivityCancelled
     | LateResultRecorded
+    | ActivityRetryScheduled
+    | ActivityRetried
     | ApprovalRequested
     | ApprovalGranted
     | ApprovalRejected

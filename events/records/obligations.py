@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .envelope import Failure, Payload
+from .envelope import Failure, Payload, RetryPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,6 +13,7 @@ class ActivityRequested:
 
     `approval` is `none` (not gated), `exempt` (its rule asked nobody) or `granted` (by `proposal_id`).
     The `idempotency_key` is stable over attempts; `deadline_ms` is schedule-to-close on the log's clock.
+    `retry` is the policy that this activity keeps for good, whatever later code says; null for one attempt.
     """
 
     activity_id: str
@@ -29,6 +30,26 @@ class ActivityRequested:
     deadline_ms: int
     approval: str
     proposal_id: str | None
+    retry: RetryPolicy | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityRetryScheduled:
+    """The attempt before `attempt` failed, and the log's clock owes the activity another at `due_ms`."""
+
+    activity_id: str
+    attempt: int
+    due_ms: int
+    failure: Failure
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityRetried:
+    """The log's clock passed the due time; the attempt's task is dispatched in the same transaction."""
+
+    activity_id: str
+    attempt: int
 
 
 @dataclass(frozen=True, slots=True)

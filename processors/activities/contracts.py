@@ -1,8 +1,18 @@
-"""Contracts: how a tool may be retried; there is no default, since a wrong guess pays twice."""
+"""Contracts: how a tool may be retried; there is no default, since a wrong guess pays twice. And how often it is."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from ...events.records import RetryPolicy
+from ..durations import Duration, to_ms
+
+ATTEMPTS_MAX = 1_000
+"""Attempts that a policy may have: more is a schedule, for which a workflow has `sleep`."""
+
+FACTOR_MAX = 1_000.0
+NEVER_MAX = 100
+"""Types of failure that a policy may name; they are stored with every request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,3 +32,61 @@ class Write:
 
 
 Contract = Read | Write
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """How a failed activity is tried again: up to `attempts` in all, with a rest between them.
+
+    The first rest is `initial`; each later one is `factor` times the one before, up to `cap`. Up to a quarter of a
+    rest is left out, by a number derived from the attempt's id, so that sessions that failed together do not come
+    back together. An attempt that raised or ran into its `timeout` is followed by another, unless the exception's
+    name stands in `never` (`"ValueError"`, or with its module `"shop.tools.CardDeclined"`; exactly that class).
+    Arguments or results that do not fit their types are never tried again, and no attempt is begun at or after the
+    activity's `schedule_to_close`. A tool that knows better when to come back raises `RetryLater`.
+    """
+
+    attempts: int = 5
+    initial: Duration = "1s"
+    factor: float = 2.0
+    cap: Duration = "1m"
+    never: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if isinstance(self.attempts, bool) or not isinstance(self.attempts, int):
+            raise TypeError(f"attempts is {self.attempts!r}: it is a whole number")
+        if not 1 <= self.attempts <= ATTEMPTS_MAX:
+            raise ValueError(f"attempts is {self.attempts}: it must be 1 to {ATTEMPTS_MAX}")
+        if not 1.0 <= self.factor <= FACTOR_MAX:
+            raise ValueError(f"factor is {self.factor}: it must be 1 to {FACTOR_MAX:.0f}")
+        if to_ms(self.initial) < 1 or to_ms(self.cap) < to_ms(self.initial):
+            told = f"initial is {self.initial!r} and cap {self.cap!r}"
+            raise ValueError(f"{told}: initial must be at least 1 ms, and cap no less than it")
+        if isinstance(self.never, str) or not all(isinstance(n, str) and n for n in self.never):
+            raise TypeError(f"never is {self.never!r}: it is a tuple of names, ('ValueError',)")
+        if len(self.never) > NEVER_MAX:
+            raise ValueError(f"never has {len(self.never)} names: at most {NEVER_MAX}")
+
+    @property
+    def policy(self) -> RetryPolicy | None:
+        """As it is recorded with a request; none where there is one attempt."""
+        if self.attempts == 1:
+            return None
+        return RetryPolicy(
+            self.attempts,
+            to_ms(self.initial),
+            round(self.factor * 1000),
+            to_ms(self.cap),
+            tuple(self.never),
+        )
+
+
+class RetryLater(Exception):
+    """Raised by a tool that was told when to come back (HTTP's `Retry-After`): the next attempt waits so long at least.
+
+    It is a failure like any other, so without a `retry` policy, or with no attempt left, the activity has failed.
+    """
+
+    def __init__(self, after: Duration, message: str = "") -> None:
+        self.retry_after_ms = to_ms(after)
+        super().__init__(message or f"the tool asks to come back in {self.retry_after_ms} ms")

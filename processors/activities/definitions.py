@@ -19,7 +19,7 @@ from ...events.errors import Rejected
 from ...events.topics import QUEUE
 from ..durations import Duration, to_ms
 from ..stored_json import read_json
-from .contracts import Contract, Read, Write
+from .contracts import Contract, Read, Retry, Write
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -29,6 +29,8 @@ TIMEOUT_DEFAULT = "60s"
 
 SCHEDULE_TO_CLOSE_DEFAULT = "24h"
 """From request to result, queueing and dead workers included."""
+
+ONCE = Retry(attempts=1)
 
 NAME_LENGTH_MAX = 200
 """Characters of an activity's or a workflow's name: what a client may ask for."""
@@ -83,6 +85,7 @@ class Activity(Generic[R_co]):
         timeout: Duration,
         schedule_to_close: Duration,
         approval: Needs | None,
+        retry: Retry,
     ) -> None:
         self.function = function
         self.is_sync = not inspect.iscoroutinefunction(function)
@@ -92,6 +95,7 @@ class Activity(Generic[R_co]):
         self.start_to_close_ms = to_ms(timeout)
         self.schedule_to_close_ms = to_ms(schedule_to_close)
         self.approval = approval
+        self.retry = retry
         self.approval_expires_ms = to_ms(approval.expires) if approval else 0
         signature, hints = inspect.signature(function), _hints(name, function)
         self.takes_key = _takes_key(name, signature)
@@ -176,6 +180,7 @@ def activity(
     timeout: Duration = TIMEOUT_DEFAULT,
     schedule_to_close: Duration = SCHEDULE_TO_CLOSE_DEFAULT,
     approval: Needs | None = None,
+    retry: Retry = ONCE,
 ) -> Declaring:
     """Declares a function as an activity: `async def`, or `def` for calls that block.
 
@@ -188,6 +193,12 @@ def activity(
     activity past its time-out, nor an async one that blocks the event loop past it: the worker reports `timed_out`,
     lets the others finish for a bounded time, and ends its process with exit code 70, to be started again. So a
     sync activity needs time-outs of its own inside, shorter than this one.
+
+    `retry` is how often a failed attempt is followed by another; by default never. The policy is recorded with the
+    request, and a deploy changes it for later requests only. A workflow sees one wait and its one end: the result of
+    the attempt that succeeded, or the last failure. A back-off holds no worker and survives every crash; the next
+    attempt is dispatched with the same key when the log's clock passes its due time, and none beyond
+    `schedule_to_close`. A result of an attempt that has failed or timed out is recorded as late, and not applied.
     """
 
     def declare(function: Callable[..., Any]) -> Activity[Any]:
@@ -201,6 +212,7 @@ def activity(
             timeout=_positive(label, "timeout", timeout),
             schedule_to_close=_positive(label, "schedule_to_close", schedule_to_close),
             approval=_lasting(label, approval),
+            retry=_retry(label, retry),
         )
 
     return declare
@@ -279,6 +291,12 @@ def _lasting(label: str, approval: Needs | None) -> Needs | None:
     if approval is not None:
         _positive(label, "expires", approval.expires)
     return approval
+
+
+def _retry(label: str, retry: Retry) -> Retry:
+    if not isinstance(retry, Retry):
+        raise Declined(f"activity {label!r} has retry={retry!r}: write retry=Retry(attempts=5)")
+    return retry
 
 
 def _hints(name: str, function: Callable[..., Any]) -> dict[str, Any]:

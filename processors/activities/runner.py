@@ -111,7 +111,12 @@ class Runner:
             if kind.__module__ == "builtins"
             else f"{kind.__module__}.{kind.__qualname__}"
         )
-        return self._fail(task, "raised", name, message_of(error), detail=traceback_of(error))
+        asked = getattr(
+            error, "retry_after_ms", None
+        )  # of `RetryLater`, or of a failure that knows its time
+        after_ms = asked if type(asked) is int and asked >= 0 else None
+        told, trace = message_of(error), traceback_of(error)
+        return self._fail(task, "raised", name, told, detail=trace, retry_after_ms=after_ms)
 
     def timed_out(self, task: ActivityTask) -> FailActivity:
         """The report of an attempt that was cancelled at its start-to-close limit."""
@@ -136,13 +141,21 @@ class Runner:
         return payload
 
     def _fail(
-        self, task: ActivityTask, kind: str, type_: str, message: str, *, detail: str = ""
+        self,
+        task: ActivityTask,
+        kind: str,
+        type_: str,
+        message: str,
+        *,
+        detail: str = "",
+        retry_after_ms: int | None = None,
     ) -> FailActivity:
         failure = Failure(
             kind=kind,
             type=storable_text(type_, MESSAGE_MAX),
             message=storable_text(message, MESSAGE_MAX),
             detail=detail,
+            retry_after_ms=retry_after_ms,
         )
         return FailActivity(task.activity_id, task.attempt, failure, self._worker_id)
 

@@ -8,16 +8,19 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from ...events.limits import KIB, PAYLOAD_MAX
-from ..activities.contracts import Read
+from ..activities.contracts import Read, Retry
 from ..activities.definitions import SCHEDULE_TO_CLOSE_DEFAULT, Activity, activity
 from ..durations import Duration
-from .errors import EmptyAnswer, Evidence, ModelFailed, Refused, StreamCut
+from .errors import FINAL, EmptyAnswer, Evidence, ModelFailed, Refused, StreamCut
 from .port import Answer, ChatMessage, Chunk, Model, Usage, joined
 
 QUEUE = "models"
 
 TIMEOUT_DEFAULT = "120s"
 """Start-to-close: long answers take a minute or two."""
+
+RETRY_DEFAULT = Retry(attempts=4, never=FINAL)
+"""Three more tries for what may pass: 1 s, 2 s and 4 s apart, or as the endpoint asks."""
 
 RESERVE_S_MAX = 1.0
 """The attempt ends itself this long before the worker would cancel it, since a cancelled one leaves no evidence."""
@@ -39,6 +42,7 @@ def chat(
     queue: str = QUEUE,
     timeout: Duration = TIMEOUT_DEFAULT,
     schedule_to_close: Duration = SCHEDULE_TO_CLOSE_DEFAULT,
+    retry: Retry = RETRY_DEFAULT,
 ) -> Activity[Answer]:
     """The activity that asks this model: `await turn.run(ask.call([ChatMessage("user", text)]))`.
 
@@ -57,6 +61,7 @@ def chat(
         queue=queue,
         timeout=timeout,
         schedule_to_close=schedule_to_close,
+        retry=retry,
     )(ask)
     timeout_s = made.start_to_close_ms / 1000
     limit_s = timeout_s - min(RESERVE_S_MAX, RESERVE_PART * timeout_s)

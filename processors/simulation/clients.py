@@ -245,7 +245,7 @@ class Clients:
     def _forge(self, session_id: str, activity_id: str) -> None:
         """A result of an attempt that was never granted."""
         failure = Failure("raised", "Forged", "forged", "")
-        body = m.FailActivity(activity_id, self._scene.rng.choice((0, 2)), failure, "eve")
+        body = m.FailActivity(activity_id, self._scene.rng.choice((0, 9)), failure, "eve")
         self._send(session_id, body, command_id=f"forged-{self._number}")
 
     def _deliver(self, letter: Letter) -> None:

@@ -165,6 +165,6 @@ def _body(runner: Runner, job: Job) -> Body:
         coroutine.send(None)
     except StopIteration as returned:
         return runner.completed(call, returned.value)
-    except RuntimeError as error:
+    except Exception as error:  # noqa: BLE001 - whatever a tool raises is its failure
         return runner.failed(job.task, error)
     raise RuntimeError(f"activity {job.task.name} waits: those of the simulation do not")

@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ..activities.contracts import Read, Write
+from ..activities.contracts import Read, Retry, RetryLater, Write
 from ..activities.definitions import Needs, activity
 from ..app import App, gather
 from ..workflow.definitions import Message, Workflow, workflow
@@ -35,11 +35,17 @@ class Downstream:
     calls: int = 0
     effects: dict[str, str] = field(default_factory=dict)
     attempts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    called: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
     def answer(self, prompt: str) -> int:
         """What a model says this time."""
         self.calls += 1
         return self.calls * 7 + len(prompt)
+
+    def call(self, key: str) -> int:
+        """How often it was called under this key by now, this time included."""
+        self.called[key] += 1
+        return self.called[key]
 
     def pay(self, key: str, what: str) -> str:
         """Done once per key; a repeat gets the first receipt."""
@@ -97,6 +103,42 @@ async def refund(cents: int, *, key: str) -> str:
     return World.downstream.pay(key, f"refund {cents}")
 
 
+@activity(
+    contract=Read(),
+    timeout="5s",
+    schedule_to_close="30s",
+    retry=Retry(attempts=3, initial="300ms", factor=2, cap="2s", never=("KeyError",)),
+)
+async def flaky(mood: str, *, key: str) -> int:
+    """A model that is down for two calls, asks to come back later, refuses for good, or never answers."""
+    calls = World.downstream.call(key)
+    match mood[:1]:
+        case "l" if calls == 1:
+            raise RetryLater("1s")
+        case "n":
+            raise KeyError(mood)
+        case "x":
+            raise RuntimeError(mood)
+        case _ if calls < 3 and mood[:1] != "l":
+            raise ConnectionError(f"call {calls}")
+    return World.downstream.answer(mood)
+
+
+@activity(
+    contract=Write(idempotent=True),
+    queue="payments",
+    timeout="5s",
+    schedule_to_close="4s",
+    retry=Retry(attempts=4, initial="200ms", cap="1s"),
+)
+async def ship(cents: int, *, key: str) -> str:
+    """A write whose first acknowledgement is lost: it was done, and the next attempt gets the first receipt."""
+    receipt = World.downstream.pay(key, f"ship {cents}")
+    if World.downstream.call(key) == 1:
+        raise ConnectionError("no answer")
+    return receipt
+
+
 @workflow("player", version=1)
 async def player(turn: Turn, memory: Memory, message: Message) -> Memory:
     """Plays the message's script, word by word."""
@@ -139,6 +181,13 @@ async def _other(turn: Turn, step: str, argument: str) -> None:
                 await turn.run(stuck.call(argument))
             except ActivityError as error:
                 await turn.say(error.failure.kind)
+        case "ship":
+            await turn.say(await turn.run(ship.call(int(argument))))
+        case "flaky":
+            try:
+                await turn.say(f"{await turn.run(flaky.call(argument))}")
+            except ActivityError as error:
+                await turn.say(f"{error.failure.type} {turn.now():%H:%M:%S}")
         case "fragile":
             try:
                 await turn.run(fragile.call(argument))
@@ -173,7 +222,7 @@ async def changed_player(turn: Turn, memory: Memory, message: Message) -> Memory
     return await player.function(turn, memory, message)
 
 
-ACTIVITIES = (think, stuck, fragile, pay, refund)
+ACTIVITIES = (think, stuck, fragile, flaky, pay, ship, refund)
 APP = gather([player, *ACTIVITIES], name="simulation")
 CHANGED = gather([changed_player, *ACTIVITIES], name="changed")
 EMPTY = gather(ACTIVITIES, name="without workflows")
@@ -202,12 +251,17 @@ _USUAL = (
     "refund:500",
     "bargain:x",
     "sleep:1",
+    "flaky:d",
+    "ship:70",
     "say:hi",
 )
 _RARE = (
     "sleep:0.3",
     "stuck:z",
     "fragile:f",
+    "flaky:l",
+    "flaky:n",
+    "flaky:x",
     "break:g",
     "sneak",
     "raise:r",

@@ -74,7 +74,7 @@ class Engine:
 
     def give(
         self, body: CommandBody, *, actor: str, command_id: str | None = None
-    ) -> tuple[list[r.Event], Refusal | None]:
+    ) -> tuple[list[Stamped], Refusal | None]:
         """The facts that this command leads to, committed; a refusal where it leaves none."""
         received = self._receive(body, actor, command_id)
         stamped, refusal = self._handler.handle(self.session, received)
@@ -85,7 +85,7 @@ class Engine:
             self.crashes += reached
         self._commit(stamped)
         self._check_doomed()
-        return [one.event for one in stamped], refusal
+        return stamped, refusal
 
     def _start(self, app: App) -> CommandHandler:
         return CommandHandler(app, Facts(DIGEST_KEY), always_replay=self._always_replay)

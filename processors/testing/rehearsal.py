@@ -13,7 +13,7 @@ from ...events.payloads import json_payload
 from ...events.state import Hold, OpenApproval
 from ..durations import Duration, to_ms
 from ..effects import task_of
-from ..session import ENGINE
+from ..session import ENGINE, Stamped
 from .cast import Declared, cast, choose_workflow
 from .engine import DIGEST_KEY, Engine, StepAt
 from .errors import Held, Misuse, Refused
@@ -27,7 +27,7 @@ CALLS_MAX = 10_000
 """Calls of activities that one command of a test may lead to; more is a workflow that never comes to an end."""
 
 WAKES_MAX = 100_000
-"""Timers, expiries and deadlines that one skip may pass."""
+"""Timers, expiries, back-offs and deadlines that one skip may pass."""
 
 
 def rehearse(
@@ -87,7 +87,7 @@ class Rehearsal(Story):
         self._command(m.ReleaseSession(reason), actor=by)
 
     def skip(self, duration: Duration) -> None:
-        """Lets time pass: timers, expiries and deadlines come in order, each at its own moment."""
+        """Lets time pass: timers, expiries, back-offs and deadlines come in order, each at its own moment."""
         try:
             ms = to_ms(duration)
         except ValueError as error:
@@ -160,14 +160,14 @@ class Rehearsal(Story):
 
     def _command(self, body: m.CommandBody, *, actor: str) -> None:
         held = self.hold
-        events, refusal = self._engine.give(body, actor=actor)
-        self._take_tasks(events)
+        stamped, refusal = self._engine.give(body, actor=actor)
+        self._take_tasks(stamped)
         self._settle(held)
         if refusal is not None:
             raise Refused(refusal.reason, refusal.detail)
-        for event in events:
-            if isinstance(event.body, r.CommandRefused):
-                raise Refused(event.body.reason, event.body.detail)
+        for one in stamped:
+            if isinstance(one.event.body, r.CommandRefused):
+                raise Refused(one.event.body.reason, one.event.body.detail)
 
     def _decide(self, name: str | None, decision: str, by: str | None, comment: str) -> None:
         asked = self._open_approval(name)
@@ -191,8 +191,8 @@ class Rehearsal(Story):
             if owed is None or owed[0] > target_ms:
                 break
             self._engine.now_ms = max(self._engine.now_ms, owed[0])
-            events, _refusal = self._engine.give(m.FireTimer(owed[1], owed[0]), actor=ENGINE)
-            self._take_tasks(events)
+            stamped, _refusal = self._engine.give(m.FireTimer(owed[1], owed[0]), actor=ENGINE)
+            self._take_tasks(stamped)
             self._run_tasks()
         else:
             raise Misuse(f"{WAKES_MAX} timers fired in one skip: skip less at a time")
@@ -235,13 +235,14 @@ class Rehearsal(Story):
 
     def _report(self, task: r.ActivityTask, body: m.CompleteActivity | m.FailActivity) -> None:
         command_id = f"{task.idempotency_key}#{task.attempt}"
-        events, refusal = self._engine.give(body, actor=f"worker:{WORKER}", command_id=command_id)
+        stamped, refusal = self._engine.give(body, actor=f"worker:{WORKER}", command_id=command_id)
         if refusal is not None:
             raise Refused(refusal.reason, refusal.detail)
-        self._take_tasks(events)
+        self._take_tasks(stamped)
 
-    def _take_tasks(self, events: Iterable[r.Event]) -> None:
-        self._tasks += [task for event in events if (task := task_of(event)) is not None]
+    def _take_tasks(self, stamped: Iterable[Stamped]) -> None:
+        tasks = (task_of(one.event, one.requested) for one in stamped)
+        self._tasks += [task for task in tasks if task is not None]
 
 
 def _step_of(task: r.ActivityTask) -> StepAt:

@@ -124,6 +124,7 @@ class Stretch:
                 deadline_ms=self.now_ms + action.activity.schedule_to_close_ms,
                 approval=approval,
                 proposal_id=proposal_id,
+                retry=action.activity.retry.policy,
             ),
         )
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from . import dispositions, folds, order, rebuild, steps, waits
+from . import dispositions, folds, order, rebuild, retries, steps, waits
 from .evidence import Evidence, ReadCommand, Violation
 from .folds import Folded
 from .history import History, Session
@@ -43,6 +43,7 @@ CHECKS: tuple[tuple[tuple[int, ...], Check], ...] = (
     ((15,), _plain(steps.attempt_fence)),
     ((16,), _plain(steps.stable_key)),
     ((21,), _plain(waits.timers)),
+    ((21,), _plain(retries.retries)),
     ((23, 24, 26), _plain(waits.approvals)),
     ((32,), _plain(order.chained)),
     ((33,), _plain(rebuild.in_place)),

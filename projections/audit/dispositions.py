@@ -68,6 +68,8 @@ def _settled(history: History) -> set[tuple[str, str, str, int]]:
             r.ActivityCompleted | r.ActivityFailed | r.ActivityCancelled | r.LateResultRecorded,
         ):
             found.add((envelope.tenant, envelope.session_id, body.activity_id, body.attempt))
+        elif isinstance(body, r.ActivityRetryScheduled):
+            found.add((envelope.tenant, envelope.session_id, body.activity_id, body.attempt - 1))
     return found
 
 

@@ -21,12 +21,16 @@ OUTCOME_KINDS: dict[type, str] = {
 }
 """Events that the world outside hears of, and under which name."""
 
+DISPATCHES = (r.ActivityRequested, r.ActivityRetried)
+"""Events that send an attempt to the workers."""
+
+RETRIES = (r.ActivityRetryScheduled, r.ActivityRetried)
 TERMINAL = (r.ActivityCompleted, r.ActivityFailed, r.ActivityCancelled)
 ENDS = (r.SessionCompleted, r.SessionFailed, r.SessionCancelled)
 
 
 def told_once(history: History) -> Iterator[Violation]:
-    """13: each request has exactly one task in its queue's topic, each event for outside one outcome; and back."""
+    """13: each attempt has exactly one task in its queue's topic, each event for outside one outcome; and back."""
     topics = history.evidence.topics
     since_ms = history.evidence.since_ms
     wanted: Counter[tuple[str, str, int, str]] = Counter()
@@ -34,7 +38,7 @@ def told_once(history: History) -> Iterator[Violation]:
     places: dict[tuple[str, str, int, str], tuple[str, int]] = {}
     for fact in history.facts:
         envelope, body = fact.event.envelope, fact.event.body
-        if isinstance(body, r.ActivityRequested):
+        if isinstance(body, DISPATCHES):
             item = (
                 envelope.tenant,
                 envelope.session_id,
@@ -115,32 +119,61 @@ def one_outcome(history: History) -> Iterator[Violation]:
                         yield of(
                             fact, 14, f"the session ended and activity {activity_id} has no outcome"
                         )
+            elif isinstance(body, RETRIES) and state.get(body.activity_id) != "open":
+                stands = state.get(body.activity_id, "never requested")
+                told = f"{type(body).__name__} of activity {body.activity_id}, which is {stands}"
+                yield of(fact, 14, told)
 
 
 def attempt_fence(history: History) -> Iterator[Violation]:
-    """15: an outcome is that of the newest attempt; a late result is of an older one, or of a settled activity."""
+    """15: an outcome is that of the newest attempt; a late result is of an older one, or of a settled activity.
+
+    Attempts count up by one, each after the one before it has failed, which no result of it can undo.
+    """
     for facts in history.sessions.values():
         granted: dict[str, int] = {}
         settled: set[str] = set()
+        resting: set[str] = set()
         for fact in facts:
             body = fact.event.body
-            if isinstance(body, r.ActivityRequested):
-                granted[body.activity_id] = max(body.attempt, granted.get(body.activity_id, 0))
-            elif isinstance(body, TERMINAL):
-                settled.add(body.activity_id)
-                newest = granted.get(body.activity_id, 0)
-                if body.attempt != newest:
-                    told = f"activity {body.activity_id} ended with attempt {body.attempt}, the newest is {newest}"
+            match body:
+                case r.ActivityRequested() | r.ActivityRetried():
+                    before = granted.get(body.activity_id, 0)
+                    if body.attempt != before + 1:
+                        told = f"attempt {body.attempt} of activity {body.activity_id} follows {before}"
+                        yield of(fact, 15, told)
+                    granted[body.activity_id] = body.attempt
+                    resting.discard(body.activity_id)
+                case r.ActivityRetryScheduled():
+                    resting.add(body.activity_id)
+                    newest = granted.get(body.activity_id, 0)
+                    if body.attempt != newest + 1:
+                        told = f"attempt {body.attempt} of activity {body.activity_id} is scheduled after {newest}"
+                        yield of(fact, 15, told)
+                case r.ActivityCompleted() | r.ActivityFailed() | r.ActivityCancelled():
+                    settled.add(body.activity_id)
+                    newest = granted.get(body.activity_id, 0)
+                    if body.attempt != newest:
+                        told = f"activity {body.activity_id} ended with attempt {body.attempt}, the newest is {newest}"
+                        yield of(fact, 15, told)
+                    elif body.activity_id in resting and isinstance(body, r.ActivityCompleted):
+                        told = f"activity {body.activity_id} is completed by attempt {newest}, which had failed"
+                        yield of(fact, 15, told)
+                case (
+                    r.TurnCompleted()
+                    | r.SessionCompleted()
+                    | r.SessionFailed()
+                    | r.SessionCancelled()
+                ):
+                    settled.update(granted)
+                case r.LateResultRecorded() if (
+                    body.activity_id not in settled | resting
+                    and body.attempt >= granted.get(body.activity_id, body.attempt + 1)
+                ):
+                    told = f"the result of {body.activity_id} was put aside as late, but it was awaited"
                     yield of(fact, 15, told)
-            elif isinstance(body, (r.TurnCompleted, *ENDS)):
-                settled.update(granted)
-            elif (
-                isinstance(body, r.LateResultRecorded)
-                and body.activity_id not in settled
-                and body.attempt >= granted.get(body.activity_id, body.attempt + 1)
-            ):
-                told = f"the result of {body.activity_id} was put aside as late, but it was awaited"
-                yield of(fact, 15, told)
+                case _:
+                    pass  # the others neither grant an attempt nor end one
 
 
 def stable_key(history: History) -> Iterator[Violation]:
@@ -152,7 +185,15 @@ def stable_key(history: History) -> Iterator[Violation]:
             if not isinstance(body, r.ActivityRequested):
                 continue
             yield from _key_of(session, fact, body, used)
+    digests = {
+        fact.event.body.idempotency_key: fact.event.body.arguments.digest
+        for fact in history.facts
+        if isinstance(fact.event.body, r.ActivityRequested)
+    }
     for record, task in history.tasks:
+        if digests.get(task.idempotency_key, task.arguments.digest) != task.arguments.digest:
+            told = f"attempt {task.attempt} of {task.activity_id} has other arguments than were asked for"
+            yield Violation(16, f"{task.tenant}/{task.session_id}", record.offset, told)
         expected = used.get(task.idempotency_key)
         if expected != ((task.tenant, task.session_id), task.activity_id):
             told = f"the task of {task.activity_id} has the key {task.idempotency_key!r}, which is not its event's"

@@ -190,10 +190,18 @@ class Hand:
             actor="worker:w1",
         )
 
-    def failure(self, activity_id: str, kind: str = "raised") -> list[r.EventBody]:
+    def failure(
+        self,
+        activity_id: str,
+        kind: str = "raised",
+        *,
+        attempt: int = 1,
+        type_: str = "ValueError",
+        after_ms: int | None = None,
+    ) -> list[r.EventBody]:
         """A worker's failure."""
-        failure = r.Failure(kind, "ValueError", "no such order", "")
-        return self.give(FailActivity(activity_id, 1, failure, "w1"), actor="worker:w1")
+        failure = r.Failure(kind, type_, "no such order", "", after_ms)
+        return self.give(FailActivity(activity_id, attempt, failure, "w1"), actor="worker:w1")
 
     def decide(
         self,

@@ -60,6 +60,8 @@ def test_every_kind_of_event_is_projected_onto_its_session(new_scribe):
         "NondeterminismFound",
         "CommandParked",
         "ActivityCancelled",
+        "ActivityRetried",
+        "ActivityRetryScheduled",
         "ApprovalWithdrawn",
         "TimerSet",
         "TimerFired",
@@ -146,6 +148,24 @@ def test_a_ledger_row_tells_intent_outcome_and_late_results(scribe):
     )
     assert (row["asked_by"], row["idempotency_key"]) == ("ann", "acme/s1/1/1")
     assert json.loads(row["failure"])["type"] == "IOError"
+
+
+def test_a_ledger_row_counts_attempts_and_forgets_the_failure_that_a_retry_made_good(scribe):
+    opened(scribe)
+    scribe.request(S, "1.1")
+    failure = r.Failure("raised", "IOError", "no\0", "", retry_after_ms=500)
+    scribe.add(S, r.ActivityRetryScheduled("1.1", 2, 50, failure, "w1"))
+    row = rows_of(scribe)[LEDGER][(*S, "1.1")]
+    assert (row["status"], row["attempts"], row["worker"]) == ("retrying", 1, "w1")
+    assert json.loads(row["failure"])["retry_after_ms"] == 500
+    assert row["escaped"] == "failure"
+    scribe.add(S, r.ActivityRetried("1.1", 2))
+    row = rows_of(scribe)[LEDGER][(*S, "1.1")]
+    assert (row["status"], row["attempts"]) == ("requested", 2)
+    scribe.add(S, r.ActivityCompleted("1.1", 2, scribe.payload(1), "w2"))
+    row = rows_of(scribe)[LEDGER][(*S, "1.1")]
+    assert (row["status"], row["attempts"], row["worker"]) == ("completed", 2, "w2")
+    assert (row["failure"], row["escaped"]) == (None, "")
 
 
 def test_a_cancelled_activity_says_why(scribe):

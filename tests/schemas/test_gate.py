@@ -17,6 +17,10 @@ from wakeful.schemas.rules import check_schema
 
 FOLDER = Path(__file__).parents[2] / "schemas"
 
+NEXT_ID = 1 + max(
+    version.id for version in parse_lock((FOLDER / "ids.lock").read_text("utf-8")).versions
+)
+
 Edit = Callable[[dict[str, Any]], None]
 
 
@@ -197,7 +201,7 @@ def test_a_version_that_cannot_read_all_others_is_named(
 def test_a_field_with_a_default_passes_and_the_old_version_stays(committed: Path) -> None:
     before = (committed / "TimerFired.avsc").read_text("utf-8")
     edit(committed, "TimerFired.avsc", add("why", ["null", "string"], default=None))
-    assert release(committed) == ["TimerFired.avsc: new version 1000041"]
+    assert release(committed) == [f"TimerFired.avsc: new version {NEXT_ID}"]
     assert (committed / "history" / "TimerFired.1000026.avsc").read_text("utf-8") == before
     assert problems(committed) == []
     commit(committed)
@@ -218,7 +222,7 @@ def test_versions_are_compared_with_all_others_and_not_only_the_last(committed: 
 
 
 def check_all(folder: Path) -> list[str]:
-    first = json.loads((folder / "history" / "TimerFired.1000041.avsc").read_text("utf-8"))
+    first = json.loads((folder / "history" / f"TimerFired.{NEXT_ID}.avsc").read_text("utf-8"))
     return list(check_pair(first, json.loads((folder / "TimerFired.avsc").read_text("utf-8"))))
 
 
@@ -260,7 +264,7 @@ def test_a_draft_may_change_until_it_is_bound(folder: Path) -> None:
 def test_a_new_record_is_a_new_line_and_an_unreachable_old_one_is_refused(folder: Path) -> None:
     shutil.copy(folder / "TimerFired.avsc", folder / "TimerMoved.avsc")
     edit(folder, "TimerMoved.avsc", lambda s: s.update(name="TimerMoved"))
-    assert release(folder) == ["TimerMoved.avsc: new version 1000041"]
+    assert release(folder) == [f"TimerMoved.avsc: new version {NEXT_ID}"]
     assert problems(folder) == []
     edit(folder, "TimerFired.avsc", add("why", "string", default=""))
     with pytest.raises(LockError, match="put it into history/ by hand"):

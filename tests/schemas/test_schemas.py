@@ -79,6 +79,8 @@ def test_a_class_and_its_schema_have_the_same_fields_in_the_same_order(cls: type
 def test_a_record_spelled_out_in_many_files_is_the_same_in_all() -> None:
     copies: dict[str, list[Any]] = {}
     for version in bundled().lock.versions:
+        if bundled().current(version.record) is not version:
+            continue  # as it was, and so are the records in it
         for record in records_in(bundled().schema(version)):
             known = copies.setdefault(full_name(record), [])
             if record not in known:

@@ -239,3 +239,40 @@ def test_a_workflow_that_exits_holds_its_session_and_no_other() -> None:
     assert story.last(r.SessionHeld).reason == "workflow_raised"
     assert story.replies(session="s2") == ['{"text":"fine"}']
     story.finish()
+
+
+@pytest.mark.parametrize("point", PROCESSOR_POINTS)
+def test_a_back_off_survives_a_kill_and_each_attempt_is_made_once(point: str) -> None:
+    story = Story()
+    story.open("flaky:d")
+    scheduled = story.last(r.ActivityRetryScheduled)
+    story.kill_at(story.processor, point)
+    story.wait(1_500)
+    story.wait(1_500)
+    assert story.all(r.ActivityRetryScheduled)[0] == scheduled
+    assert [retried.attempt for retried in story.all(r.ActivityRetried)] == [2, 3]
+    assert [done.attempt for done in story.all(r.ActivityCompleted)] == [3]
+    assert story.starts("default") == 3
+    story.finish()
+
+
+def test_a_write_whose_answer_is_lost_is_made_once_over_all_its_attempts() -> None:
+    story = Story()
+    story.open("ship:70")
+    story.wait(1_000)
+    assert story.starts("payments") == 2
+    assert len(story.world.downstream.effects) == 1
+    assert story.replies() == ['{"text":"receipt 1 for ship 70"}']
+    story.finish()
+
+
+def test_no_attempt_follows_what_is_never_retried_and_none_comes_before_the_tool_asks() -> None:
+    story = Story()
+    story.open("flaky:n")
+    assert story.all(r.ActivityRetryScheduled) == []
+    story.say("flaky:l")
+    story.wait(1_500)
+    at_ms = {type(event.body): event.envelope.at_ms for event in story.events()}
+    assert at_ms[r.ActivityRetried] - at_ms[r.ActivityRetryScheduled] >= 1_000
+    assert [done.attempt for done in story.all(r.ActivityCompleted)] == [2]
+    story.finish()

@@ -19,7 +19,7 @@ from wakeful.events.log.protocol import Place, Record
 from wakeful.events.state import STATE_VERSION, Head, SessionState
 from wakeful.events.topics import Topics
 from wakeful.projections.audit import Evidence, asked_by, audit, rebuild_rows
-from wakeful.projections.audit.steps import OUTCOME_KINDS
+from wakeful.projections.audit.steps import DISPATCHES, OUTCOME_KINDS
 
 S = ("acme", "s1")
 TOPICS = Topics("test")
@@ -44,6 +44,7 @@ class Chronicle:
     state: object = None
     head: Head = field(default_factory=Head)
     batch: int = 0
+    requests: dict[str, r.ActivityRequested] = field(default_factory=dict)
 
     def ask(
         self, body: m.CommandBody, *, command_id: str | None = None, session=S, actor="ann"
@@ -77,7 +78,7 @@ class Chronicle:
                 self.append(cause, told, at_ms)
 
     def append(self, cause: r.Cause, body: r.EventBody, at_ms: int | None) -> None:
-        count = 1 + (type(body) in OUTCOME_KINDS) + isinstance(body, r.ActivityRequested)
+        count = 1 + (type(body) in OUTCOME_KINDS) + isinstance(body, DISPATCHES)
         marks = batch_headers(f"b{len(self.scribe.records)}", count)
         event = self.scribe.add(S, body, cause=cause, extra_headers=marks, at_ms=at_ms)
         envelope = event.envelope
@@ -86,11 +87,15 @@ class Chronicle:
         except Exception:
             self.state = self.state  # a planted fact need not fold
         self.head = fold_head(self.head, envelope, self.scribe.heads[S][1])
-        if isinstance(body, r.ActivityRequested):
+        if isinstance(body, DISPATCHES):
+            attempt = body.attempt
+            if isinstance(body, r.ActivityRetried):
+                body = self.requests[body.activity_id]
+            self.requests[body.activity_id] = body
             task = r.ActivityTask(
                 *S,
                 body.activity_id,
-                body.attempt,
+                attempt,
                 body.name,
                 body.queue,
                 body.contract,
@@ -103,7 +108,7 @@ class Chronicle:
                 None,
             )
             encoded = encode_task(task)
-            key = task_key(body.idempotency_key, body.attempt)
+            key = task_key(body.idempotency_key, attempt)
             headers = [*record_headers(encoded, key.decode()), *marks]
             self.tasks.append(self.put(TOPICS.activities(body.queue), key, encoded.value, headers))
         if type(body) in OUTCOME_KINDS:
@@ -208,7 +213,7 @@ class Chronicle:
         self.bury(self.commands[-1])
 
     def activity(
-        self, activity_id: str, *, approval="none", proposal=None, digest=b"\2" * 32
+        self, activity_id: str, *, approval="none", proposal=None, digest=b"\2" * 32, retry=None
     ) -> r.ActivityRequested:
         turn, step = map(int, activity_id.split("."))
         return r.ActivityRequested(
@@ -226,6 +231,7 @@ class Chronicle:
             self.scribe.now_ms + 30_000,
             approval,
             proposal,
+            retry,
         )
 
     def evidence(self, **changes) -> Evidence:

@@ -9,7 +9,7 @@ from wakeful.events import records as r
 from wakeful.events.codec import STATES, encode_snapshot
 from wakeful.events.headers import BATCH, BATCH_COUNT, record_headers
 from wakeful.events.log.protocol import Place
-from wakeful.events.state import SessionState
+from wakeful.events.state import STATE_VERSION, SessionState
 from wakeful.projections.audit import CHECKS, asked_by, audit
 from wakeful.projections.rows import LEDGER, SESSIONS
 
@@ -231,7 +231,7 @@ def test_8_a_snapshot_without_its_event_or_with_a_wrong_hash_is_found(begin, fou
     chronicle = begin().story()
     state = STATES.encode(SessionState(chronicle.head, chronicle.state)).value
     for seq, hashed in ((99, sha256(state).digest()), (chronicle.head.seq, b"\0" * 32)):
-        encoded = encode_snapshot(r.Snapshot(*S, seq, 1, state, hashed))
+        encoded = encode_snapshot(r.Snapshot(*S, seq, STATE_VERSION, state, hashed))
         record = chronicle.put(
             "test.snapshots.v1", b"acme/s1", encoded.value, record_headers(encoded, "x")
         )

@@ -1,0 +1,60 @@
+"""When a failed attempt is followed by another: arithmetic over the recorded policy, the same for everybody."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from .records import Failure, RetryPolicy
+
+RETRIED_KINDS = frozenset({"raised", "timed_out", "unknown_activity"})
+"""Failures that may pass by themselves. The others (wrong arguments, a result that cannot be stored) do not."""
+
+SCHEDULE_TO_CLOSE = "schedule_to_close"
+"""Type of the failure that ends an activity at its deadline, attempts left or not."""
+
+JITTER = 4
+"""One part in so many of a delay is spread, so that sessions that failed together do not come back together."""
+
+
+def may_retry(policy: RetryPolicy | None, attempt: int, failure: Failure) -> bool:
+    """Whether the policy has another attempt after this one failed so."""
+    if policy is None or attempt >= policy.attempts_max:
+        return False
+    if failure.kind not in RETRIED_KINDS or failure.type == SCHEDULE_TO_CLOSE:
+        return False
+    return policy.never == () or not {failure.type, _last_name(failure.type)} & {*policy.never}
+
+
+def backoff_ms(policy: RetryPolicy, attempt: int) -> int:
+    """The policy's delay after this attempt, before jitter."""
+    delay_ms = min(policy.initial_ms, policy.cap_ms)
+    for _ in range(1, min(attempt, policy.attempts_max)):
+        if delay_ms >= policy.cap_ms:
+            break
+        delay_ms = min(policy.cap_ms, delay_ms * policy.factor_thousandths // 1000)
+    return delay_ms
+
+
+def retry_due_ms(
+    policy: RetryPolicy, attempt: int, failure: Failure, *, now_ms: int, name: str
+) -> int:
+    """When the next attempt is due. `name` is the attempt's own, and draws its jitter.
+
+    Jitter shortens the policy's delay, which so never exceeds the cap, and lengthens the tool's `Retry-After`, which
+    is never undercut.
+    """
+    delay_ms = backoff_ms(policy, attempt)
+    asked_ms = max(0, failure.retry_after_ms or 0)
+    if asked_ms > delay_ms:
+        return now_ms + asked_ms + _part(delay_ms, name)
+    return now_ms + max(asked_ms, delay_ms - _part(delay_ms, name))
+
+
+def _part(delay_ms: int, name: str) -> int:
+    """From 0 up to a quarter of the delay, derived from the name: the same in every replay."""
+    drawn = int.from_bytes(sha256(name.encode(errors="surrogatepass")).digest()[:4])
+    return (delay_ms * drawn // JITTER) >> 32
+
+
+def _last_name(type_: str) -> str:
+    return type_.rpartition(".")[2]

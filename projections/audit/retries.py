@@ -1,0 +1,91 @@
+"""Checks of retries: as often as the recorded policy says, not before the back-off is over, never past the deadline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...events import records as r
+from ...events.retries import JITTER, backoff_ms, may_retry
+from .evidence import Violation
+from .history import At, Fact, History, cause_of, of
+
+
+@dataclass(slots=True)
+class _Asked:
+    request: r.ActivityRequested
+    due_ms: int | None = None
+
+
+def retries(history: History) -> Iterator[Violation]:
+    """21: what the request's own policy says, on the log's clock; the code of the day has no say."""
+    for facts in history.sessions.values():
+        asked: dict[str, _Asked] = {}
+        kept_ms: dict[At, int] = {}
+        for fact in facts:
+            body, now_ms = fact.event.body, fact.event.envelope.at_ms
+            match body:
+                case r.CommandParked():
+                    kept_ms.setdefault(cause_of(fact), now_ms)
+                case r.ActivityRequested():
+                    asked[body.activity_id] = _Asked(body)
+                case r.ActivityRetryScheduled() if body.activity_id in asked:
+                    # A failure that was kept while the session was held counts from when it came.
+                    came_ms = kept_ms.get(cause_of(fact), now_ms)
+                    yield from _scheduled(fact, body, asked[body.activity_id], came_ms)
+                case r.ActivityRetried() if body.activity_id in asked:
+                    yield from _retried(fact, body, asked[body.activity_id])
+                case r.ActivityFailed() if body.activity_id in asked and body.worker:
+                    came_ms = kept_ms.get(cause_of(fact), now_ms)
+                    yield from _given_up(fact, body, asked[body.activity_id].request, came_ms)
+                case _:
+                    pass  # the others do not retry, and checks 14 and 15 say where a request is missing
+
+
+def _scheduled(
+    fact: Fact, body: r.ActivityRetryScheduled, asked: _Asked, came_ms: int
+) -> Iterator[Violation]:
+    request, failed = asked.request, body.attempt - 1
+    asked.due_ms = body.due_ms
+    name = f"attempt {body.attempt} of activity {body.activity_id}"
+    if request.retry is None or not may_retry(request.retry, failed, body.failure):
+        yield of(fact, 21, f"{name} is scheduled, and the policy of its request has none")
+        return
+    least_ms, most_ms = _bounds(request.retry, failed, body.failure)
+    if not least_ms <= body.due_ms - came_ms <= most_ms:
+        told = f"due after {body.due_ms - came_ms} ms, its policy says {least_ms} to {most_ms}"
+        yield of(fact, 21, f"{name} is {told}")
+    if body.due_ms >= request.deadline_ms:
+        yield of(fact, 21, f"{name} is due when nobody waits for it any more")
+
+
+def _retried(fact: Fact, body: r.ActivityRetried, asked: _Asked) -> Iterator[Violation]:
+    now_ms, due_ms = fact.event.envelope.at_ms, asked.due_ms
+    asked.due_ms = None
+    name = f"attempt {body.attempt} of activity {body.activity_id}"
+    if due_ms is None:
+        yield of(fact, 21, f"{name} is dispatched and was not scheduled")
+    elif now_ms < due_ms:
+        yield of(fact, 21, f"{name} is dispatched {due_ms - now_ms} ms early")
+    elif now_ms >= asked.request.deadline_ms:
+        yield of(fact, 21, f"{name} is dispatched when nobody waits for it any more")
+
+
+def _given_up(
+    fact: Fact, body: r.ActivityFailed, request: r.ActivityRequested, came_ms: int
+) -> Iterator[Violation]:
+    """A failure ends the activity only where no attempt is left, or none could begin in time."""
+    policy = request.retry
+    if policy is None or not may_retry(policy, body.attempt, body.failure):
+        return
+    _, most_ms = _bounds(policy, body.attempt, body.failure)
+    if came_ms + most_ms < request.deadline_ms:
+        told = f"activity {body.activity_id} failed after attempt {body.attempt} of {policy.attempts_max}"
+        yield of(fact, 21, f"{told}, with time left for another")
+
+
+def _bounds(policy: r.RetryPolicy, failed: int, failure: r.Failure) -> tuple[int, int]:
+    """Shortest and longest rest: jitter takes from the policy's, and adds to what the tool asks for."""
+    delay_ms, asked_ms = backoff_ms(policy, failed), max(0, failure.retry_after_ms or 0)
+    part_ms = -(-delay_ms // JITTER)
+    return max(asked_ms, delay_ms - part_ms), max(delay_ms, asked_ms + part_ms)
