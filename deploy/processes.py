@@ -131,7 +131,14 @@ def run_processor(settings: Settings, app: App, ordinal: int) -> Exit:
             app, facts, always_replay=settings.always_replay, limit=TimeLimit()
         )
         loop_settings = LoopSettings(group=group, name=name, folder=folder)
-        loop = Loop(log, settings.topics, handler, loop_settings, SystemClock())
+        loop = Loop(
+            log,
+            settings.topics,
+            handler,
+            loop_settings,
+            SystemClock(),
+            pause=lambda ms: time.sleep(ms / 1000),
+        )
 
         def stop() -> None:
             loop.stopping = True

@@ -58,6 +58,12 @@ NUDGE_AGAIN_MS = 2_000
 BATCH_BYTES_MAX = 4 * 1024 * 1024
 """Bytes of commands in one transaction: what they lead to takes about as much again."""
 
+BUSY_RECORDS = 4
+"""A batch of so many was no single session's; before the next one it pays to let more commands come."""
+
+GATHER_MS = 8
+"""How long: a transaction's price is fixed, and under load it is paid by more commands this way."""
+
 NUDGES_MAX = 500
 """Wake-ups per partition and look: ten thousand sessions due at once drain over several looks."""
 
@@ -126,7 +132,9 @@ class Loop:
         clock: Clock,
         *,
         open_partition: Callable[[int], Partition] | None = None,
+        pause: Callable[[int], None] | None = None,
     ) -> None:
+        """`pause` waits for some milliseconds, to gather commands under load; without it nothing is gathered."""
         self._log = log
         self._topics = topics
         self._settings = settings
@@ -140,6 +148,8 @@ class Loop:
         self._shrunk_bits = 0
         self._woke_ms = 0
         self._log_ms = 0
+        self._pause = pause
+        self._last_batch = 0
         self.stopping = False
 
     def steps(self) -> Iterator[str]:
@@ -168,7 +178,10 @@ class Loop:
     def _cycle(self, group: Group, wakes: Producer) -> Iterator[str]:
         records_max = max(1, self._settings.batch_records >> self._shrunk_bits)
         try:
+            if self._pause is not None and self._last_batch >= BUSY_RECORDS:
+                self._pause(GATHER_MS)
             records = group.poll(records_max, self._poll_ms())
+            self._last_batch = len(records)
             changes = self._listener.take()
             yield "p.polled"
             if changes:

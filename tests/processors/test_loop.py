@@ -9,7 +9,7 @@ from tests.processors.loops import Cluster, play
 from wakeful.commands.models import FireTimer, OpenSession, SendMessage
 from wakeful.events.log.memory_faults import Fate, NoFaults
 from wakeful.events.payloads import json_payload
-from wakeful.processors.loop import LoopFailed
+from wakeful.processors.loop import GATHER_MS, LoopFailed
 
 WHOLE_STORY = [
     "SessionOpened",
@@ -227,3 +227,17 @@ def test_every_record_that_stays_names_its_batch_and_how_many_there_are() -> Non
     snapshots = cluster.log.dump(topics.snapshots)  # compaction removes them, so nobody counts them
     assert snapshots
     assert not any("wakeful_batch" in dict(record.headers) for record in snapshots)
+
+
+def test_only_a_busy_loop_pauses_to_gather_commands() -> None:
+    pauses: list[int] = []
+    cluster = Cluster()
+    cluster.start()
+    cluster.loops[0]._pause = pauses.append
+    cluster.open()
+    cluster.run()
+    assert pauses == []
+    for number in range(6):
+        cluster.open(f"b{number}")
+    cluster.run()
+    assert pauses == [GATHER_MS]
