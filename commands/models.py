@@ -52,12 +52,13 @@ class DecideApproval:
 
 @dataclass(frozen=True, slots=True)
 class CompleteActivity:
-    """A worker's result for one attempt."""
+    """A worker's result for one attempt; `recovered` where it was looked up and not called for."""
 
     activity_id: str
     attempt: int
     result: Payload
     worker: str
+    recovered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,26 @@ class FailActivity:
     activity_id: str
     attempt: int
     failure: Failure
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatActivity:
+    """A sign of life of a running attempt, and how far it has come."""
+
+    activity_id: str
+    attempt: int
+    progress: Payload | None
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnActivity:
+    """A worker gives an attempt back that it certainly has not begun."""
+
+    activity_id: str
+    attempt: int
+    reason: str
     worker: str
 
 
@@ -92,6 +113,33 @@ class ReleaseSession:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class ResolveActivity:
+    """Says what became of an uncertain activity: `resolution` is `completed` (with its result) or `failed`."""
+
+    activity_id: str
+    resolution: str
+    result: Payload | None
+    comment: str
+
+
+@dataclass(frozen=True, slots=True)
+class SendSignal:
+    """Hands a named piece of data to the session, for a turn that asks for that name, now or later."""
+
+    name: str
+    data: Payload
+
+
+@dataclass(frozen=True, slots=True)
+class StartTurn:
+    """Asks for a turn without a message: `trigger` is the kind of occasion, `reason` what it was in words."""
+
+    trigger: str
+    reason: str
+    data: Payload
+
+
 CommandBody = (
     OpenSession
     | SendMessage
@@ -101,9 +149,14 @@ CommandBody = (
     | FireTimer
     | CancelSession
     | ReleaseSession
+    | HeartbeatActivity
+    | ReturnActivity
+    | ResolveActivity
+    | SendSignal
+    | StartTurn
 )
 
-INTERNAL = (CompleteActivity, FailActivity, FireTimer)
+INTERNAL = (CompleteActivity, FailActivity, HeartbeatActivity, ReturnActivity, FireTimer)
 
 
 @dataclass(frozen=True, slots=True)

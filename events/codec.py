@@ -8,7 +8,16 @@ from .avro import Codec, Encoded
 from .errors import Undecodable
 from .headers import Headers, fingerprint_in
 from .limits import EVENT_MAX, OUTCOME_MAX, SNAPSHOT_MAX, TASK_MAX
-from .records import ActivityTask, Event, EventBody, Outcome, PartitionMark, Snapshot
+from .records import (
+    ActivityTask,
+    AttemptOver,
+    Event,
+    EventBody,
+    JournalChunk,
+    Outcome,
+    PartitionMark,
+    Snapshot,
+)
 from .state import SessionState
 
 __all__ = ["Codec", "Encoded", "Undecodable"]
@@ -16,7 +25,8 @@ __all__ = ["Codec", "Encoded", "Undecodable"]
 EVENTS = Codec(get_args(EventBody), wrapper=Event, value_max=EVENT_MAX)
 TASKS = Codec((ActivityTask,), value_max=TASK_MAX)
 OUTCOMES = Codec((Outcome,), value_max=OUTCOME_MAX)
-SNAPSHOTS = Codec((Snapshot, PartitionMark), value_max=SNAPSHOT_MAX)
+ATTEMPTS = Codec((AttemptOver,), value_max=TASK_MAX)
+SNAPSHOTS = Codec((Snapshot, PartitionMark, JournalChunk), value_max=SNAPSHOT_MAX)
 STATES = Codec((SessionState,), value_max=SNAPSHOT_MAX)
 
 SINGLE_OBJECT = b"\xc3\x01"
@@ -59,14 +69,18 @@ def decode_outcome(value: bytes | None, headers: Headers) -> Outcome:
     return cast("Outcome", OUTCOMES.decode(value, fingerprint_in(headers)))
 
 
-def encode_snapshot(snapshot: Snapshot | PartitionMark) -> Encoded:
-    """A snapshot, or a partition's mark, as bytes."""
+def encode_snapshot(snapshot: Snapshot | PartitionMark | JournalChunk) -> Encoded:
+    """A snapshot, a part of an open journal, or a partition's mark, as bytes."""
     return SNAPSHOTS.encode(snapshot)
 
 
-def decode_snapshot(value: bytes | None, headers: Headers) -> Snapshot | PartitionMark:
+def decode_snapshot(
+    value: bytes | None, headers: Headers
+) -> Snapshot | PartitionMark | JournalChunk:
     """What a record of the snapshots topic holds."""
-    return cast("Snapshot | PartitionMark", SNAPSHOTS.decode(value, fingerprint_in(headers)))
+    return cast(
+        "Snapshot | PartitionMark | JournalChunk", SNAPSHOTS.decode(value, fingerprint_in(headers))
+    )
 
 
 def encode_state(state: SessionState) -> bytes:

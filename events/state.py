@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from .records import Payload, RetryPolicy, Version
 
-STATE_VERSION = 2
+STATE_VERSION = 3
 """Raised when the fold changes what it stores; a snapshot of another version is ignored and refolded."""
 
 DEDUPE_MAX = 1_000
@@ -24,6 +24,9 @@ CLOCK_SKEW_MS = 10 * 60_000
 
 SETTLED_MAX = 64
 """Settled activities remembered, so that a result sent again by its worker is a repeat and not news."""
+
+MESSAGE = "message"
+"""The `trigger` of a turn that a message starts."""
 
 NO_HASH = bytes(32)
 """`prev_hash` of a session's first event."""
@@ -69,18 +72,22 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class QueuedMessage:
-    """A message that waits for its turn."""
+    """A message that waits for its turn, or a trigger: `trigger` names its kind, `reason` the occasion."""
 
     message_id: str
     actor: str
     message: Payload
+    trigger: str = MESSAGE
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenActivity:
     """An activity in flight: one obligation, due at `deadline_ms`. `attempt` is the newest dispatched.
 
-    While `retry_due_ms` is there, that attempt has failed, and the next one is dispatched then.
+    While `retry_due_ms` is there, that attempt has failed, and the next one is dispatched then. `started`: its first
+    heartbeat was seen, so its silence counts. `doubtful`: an attempt that failed may have been carried out.
+    `returned` attempts were given back unrun, and count for no retry.
     """
 
     activity_id: str
@@ -90,13 +97,59 @@ class OpenActivity:
     deadline_ms: int
     retry: RetryPolicy | None = None
     retry_due_ms: int | None = None
+    contract: str = ""
+    heartbeat_ms: int | None = None
+    on_uncertain: str = "wait"
+    started: bool = False
+    doubtful: bool = False
+    returned: int = 0
+    progress: Payload | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Uncertain:
+    """An activity that may have been carried out or not; it waits until somebody resolves it."""
+
+    activity_id: str
+    step: int
+    name: str
+    attempt: int
+    told: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedSignal:
+    """A signal that no turn has asked for yet."""
+
+    signal_id: str
+    name: str
+    data: Payload
+
+
+@dataclass(frozen=True, slots=True)
+class OpenReceive:
+    """A wait to receive something: a `signal` of this name, or the `inbox`; `wait` until there is something."""
+
+    wait_id: str
+    step: int
+    kind: str
+    name: str
+    wait: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """The version of something outside that the session relied on last."""
+
+    artifact_id: str
+    version: str
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
     """An attempt that has its outcome, and the digest of it.
 
-    `completed`, `failed` and `cancelled` are the activity's own; after `retried` another attempt follows.
+    `completed`, `failed`, `cancelled` and `uncertain` are the activity's own; after `retried` another attempt follows.
     """
 
     activity_id: str
@@ -185,6 +238,10 @@ class State:
     hold: Hold | None = None
     parked: tuple[ParkedCommand, ...] = ()
     steps: int = 0
+    uncertain: tuple[Uncertain, ...] = ()
+    receives: tuple[OpenReceive, ...] = ()
+    signals: tuple[QueuedSignal, ...] = ()
+    artifacts: tuple[Artifact, ...] = ()
 
     @property
     def ended(self) -> bool:
@@ -194,7 +251,7 @@ class State:
     @property
     def waits(self) -> bool:
         """Whether something is owed to the session that is not an activity."""
-        return bool(self.approvals or self.timers)
+        return bool(self.approvals or self.timers or self.uncertain or self.receives)
 
 
 @dataclass(frozen=True, slots=True)

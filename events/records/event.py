@@ -9,9 +9,14 @@ from .obligations import (
     ActivityCancelled,
     ActivityCompleted,
     ActivityFailed,
+    ActivityProgressed,
     ActivityRequested,
+    ActivityResolved,
     ActivityRetried,
     ActivityRetryScheduled,
+    ActivityReturned,
+    ActivityStarted,
+    ActivityUncertain,
     ApprovalExpired,
     ApprovalGranted,
     ApprovalRejected,
@@ -22,7 +27,17 @@ from .obligations import (
     TimerFired,
     TimerSet,
 )
+from .receiving import (
+    InboxAwaited,
+    InboxTaken,
+    SignalAwaited,
+    SignalDelivered,
+    SignalReceived,
+    TriggerReceived,
+    WaitWithdrawn,
+)
 from .session import (
+    ArtifactRecorded,
     CancellationRequested,
     CommandParked,
     CommandRefused,
@@ -37,7 +52,9 @@ from .session import (
     SessionReleased,
     SessionWaiting,
     TurnCompleted,
+    TurnContinued,
     TurnStarted,
+    VersionMarked,
 )
 
 EventBody = (
@@ -71,6 +88,21 @@ EventBody = (
     | TimerSet
     | TimerFired
     | TimerCancelled
+    | ActivityStarted
+    | ActivityProgressed
+    | ActivityReturned
+    | ActivityUncertain
+    | ActivityResolved
+    | TurnContinued
+    | VersionMarked
+    | ArtifactRecorded
+    | TriggerReceived
+    | SignalReceived
+    | SignalAwaited
+    | SignalDelivered
+    | InboxAwaited
+    | InboxTaken
+    | WaitWithdrawn
 )
 
 

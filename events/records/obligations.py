@@ -14,6 +14,8 @@ class ActivityRequested:
     `approval` is `none` (not gated), `exempt` (its rule asked nobody) or `granted` (by `proposal_id`).
     The `idempotency_key` is stable over attempts; `deadline_ms` is schedule-to-close on the log's clock.
     `retry` is the policy that this activity keeps for good, whatever later code says; null for one attempt.
+    `settle_ms` is how long after a call a look-up must wait; `heartbeat_ms` how long a begun attempt may be silent;
+    `on_uncertain` what follows where nobody knows whether it was done: `wait` for a resolution, or `raise`.
     """
 
     activity_id: str
@@ -31,6 +33,28 @@ class ActivityRequested:
     approval: str
     proposal_id: str | None
     retry: RetryPolicy | None = None
+    settle_ms: int | None = None
+    heartbeat_ms: int | None = None
+    on_uncertain: str = "wait"
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityStarted:
+    """The first heartbeat of an attempt was seen: a worker runs it, and from here on its silence counts."""
+
+    activity_id: str
+    attempt: int
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityProgressed:
+    """A heartbeat that said how far the attempt has come; the next attempt is told."""
+
+    activity_id: str
+    attempt: int
+    progress: Payload
+    worker: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +78,13 @@ class ActivityRetried:
 
 @dataclass(frozen=True, slots=True)
 class ActivityCompleted:
-    """The one recorded result of an activity."""
+    """The one recorded result of an activity; `recovered` where a look-up found what an earlier call had done."""
 
     activity_id: str
     attempt: int
     result: Payload
     worker: str
+    recovered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +95,37 @@ class ActivityFailed:
     attempt: int
     failure: Failure
     worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityReturned:
+    """A worker gave the attempt back unrun; the next one's task is dispatched in the same transaction."""
+
+    activity_id: str
+    attempt: int
+    reason: str
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityUncertain:
+    """Nobody knows whether the attempt was carried out, and its contract forbids to try again; `failure` says why."""
+
+    activity_id: str
+    attempt: int
+    failure: Failure
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityResolved:
+    """The envelope's actor said what became of an uncertain activity: `completed` with a result, or `failed`."""
+
+    activity_id: str
+    attempt: int
+    resolution: str
+    result: Payload | None
+    comment: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,38 @@ class TurnCompleted:
 
 
 @dataclass(frozen=True, slots=True)
+class TurnContinued:
+    """The stretch ended, and the function runs again from its top with this state and the same message.
+
+    `stretch` is the number of the one that begins, and `steps` those of the turn so far: ids go on from there.
+    """
+
+    turn: int
+    stretch: int
+    steps: int
+    state: Payload
+
+
+@dataclass(frozen=True, slots=True)
+class VersionMarked:
+    """The code passed a change that it guards by name; every replay takes the same side of it."""
+
+    turn: int
+    step: int
+    change: str
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactRecorded:
+    """The turn relies on this version of something outside: a document, a price list, a data set."""
+
+    turn: int
+    step: int
+    artifact_id: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
 class SessionCompleted:
     """The session ended with an outcome; `verified_by` names the activity that verified it, if one did."""
 

@@ -9,7 +9,10 @@ from .envelope import Payload
 
 @dataclass(frozen=True, slots=True)
 class ActivityTask:
-    """One attempt of an activity, for a worker. `event_seq` is the event that asked for it."""
+    """One attempt of an activity, for a worker. `event_seq` is the event that asked for it.
+
+    `progress` is the last that an earlier attempt told of.
+    """
 
     tenant: str
     session_id: str
@@ -25,11 +28,26 @@ class ActivityTask:
     event_seq: int
     actor: str
     on_behalf_of: str | None
+    settle_ms: int | None = None
+    heartbeat_ms: int | None = None
+    progress: Payload | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptOver:
+    """Nobody waits for this attempt any more: cancelled, superseded or past its deadline. Workers stop it."""
+
+    tenant: str
+    session_id: str
+    activity_id: str
+    attempt: int
+    idempotency_key: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the world outside should know: reply, approval_wanted, refused, held, completed, failed, cancelled.
+    """What the world outside should know: reply, approval_wanted, uncertain, refused, held, completed, failed, cancelled.
 
     `seq` is null for a refusal that left no event (unknown session).
     """
@@ -59,6 +77,25 @@ class Snapshot:
     state_version: int
     state: bytes
     state_hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEvent:
+    """One event as it lies in the events topic, without framing."""
+
+    fingerprint: bytes
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class JournalChunk:
+    """Events of an open stretch, beside the snapshot that they follow: the `chunk`-th part, from 1, after `base_seq`."""
+
+    tenant: str
+    session_id: str
+    base_seq: int
+    chunk: int
+    events: tuple[StoredEvent, ...]
 
 
 @dataclass(frozen=True, slots=True)

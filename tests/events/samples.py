@@ -15,6 +15,7 @@ from wakeful.commands.models import (
 )
 from wakeful.commands.wire import COMMANDS
 from wakeful.events.codec import (
+    ATTEMPTS,
     EVENTS,
     OUTCOMES,
     SNAPSHOTS,
@@ -26,10 +27,12 @@ from wakeful.events.codec import (
 from wakeful.events.records import (
     ActivityCompleted,
     ActivityTask,
+    AttemptOver,
     Cause,
     Envelope,
     Event,
     EventBody,
+    JournalChunk,
     Outcome,
     PartitionMark,
     Payload,
@@ -42,9 +45,11 @@ FOLDER = Path(__file__).parents[2] / "schemas"
 
 SINGLE: dict[type, Codec] = {
     ActivityTask: TASKS,
+    AttemptOver: ATTEMPTS,
     Outcome: OUTCOMES,
     Snapshot: SNAPSHOTS,
     PartitionMark: SNAPSHOTS,
+    JournalChunk: SNAPSHOTS,
     SessionState: STATES,
 }
 CLASSES = (*get_args(EventBody), *get_args(CommandBody), *SINGLE)

@@ -16,13 +16,24 @@ from fastavro import parse_schema, schemaless_reader
 
 from wakeful.commands.models import Command, CommandBody, CommandHeader
 from wakeful.commands.wire import COMMANDS
-from wakeful.events.codec import EVENTS, OUTCOMES, SNAPSHOTS, STATES, TASKS, Codec, encode_event
+from wakeful.events.codec import (
+    ATTEMPTS,
+    EVENTS,
+    OUTCOMES,
+    SNAPSHOTS,
+    STATES,
+    TASKS,
+    Codec,
+    encode_event,
+)
 from wakeful.events.hashing import event_hash
 from wakeful.events.records import (
     ActivityTask,
+    AttemptOver,
     Envelope,
     Event,
     EventBody,
+    JournalChunk,
     MessageReceived,
     Outcome,
     PartitionMark,
@@ -41,6 +52,8 @@ SINGLE: dict[type, Codec] = {
     Outcome: OUTCOMES,
     Snapshot: SNAPSHOTS,
     PartitionMark: SNAPSHOTS,
+    JournalChunk: SNAPSHOTS,
+    AttemptOver: ATTEMPTS,
     SessionState: STATES,
 }
 

@@ -12,8 +12,10 @@ import pytest
 from wakeful.commands.models import CommandBody, CommandHeader
 from wakeful.events.records import (
     ActivityTask,
+    AttemptOver,
     Envelope,
     EventBody,
+    JournalChunk,
     Outcome,
     PartitionMark,
     Snapshot,
@@ -28,7 +30,9 @@ VECTORS = Path(__file__).parent / "vectors" / "fingerprints.json"
 LEADS = {
     **dict.fromkeys(get_args(EventBody), ("envelope", Envelope)),
     **dict.fromkeys(get_args(CommandBody), ("header", CommandHeader)),
-    **dict.fromkeys((ActivityTask, Outcome, Snapshot, PartitionMark, SessionState)),
+    **dict.fromkeys(
+        (ActivityTask, AttemptOver, Outcome, Snapshot, JournalChunk, PartitionMark, SessionState)
+    ),
 }
 NAMES = {str: "string", int: "long", bytes: "bytes", bool: "boolean"}
 
