@@ -18,6 +18,7 @@ SOURCE = ("commands", "deploy", "events", "processors", "projections", "schemas"
 USERS = ("bench", "examples")
 DOORS = {
     "wakeful.deploy.demo.command": "deploy/cli/main.py imports it by name: an install may lack it",
+    "wakeful.deploy.demo.payments.__main__": "a process of its own, which payments/process.py starts",
     "wakeful.schemas.history": "a folder of data, read as such",
     "wakeful.schemas.release": "run by hand when a schema changes",
 }
