@@ -8,7 +8,8 @@ from typing import Any
 
 from ...commands.models import FailActivity
 from ...events.log.protocol import Isolation, Place
-from ..activities.core import Job, WorkerCore
+from ..activities.core import WorkerCore
+from ..activities.jobs import Job
 from ..activities.offsets import Watermark
 from ..activities.runner import Body, Runner
 from .actors import DIGEST_KEY, NAMESPACE, Actor, Killed, Scene
