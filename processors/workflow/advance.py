@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from ...commands import decide as deciding
 from ...commands.check import Facts
 from ...commands.next_valid import next_valid
 from ...events import records as r
@@ -173,23 +174,16 @@ def _complete(body: r.EventBody, state: State) -> r.EventBody:
         case r.SessionCompleted() | r.SessionFailed():
             return replace(body, messages_unread=len(state.queue))
         case r.ActivityCancelled():
-            known = (*state.activities, *state.uncertain)
-            attempts = (a.attempt for a in known if a.activity_id == body.activity_id)
-            return replace(body, attempt=next(attempts, body.attempt))
+            attempts = {a.activity_id: a.attempt for a in state.activities}
+            attempts |= {u.activity_id: u.attempt for u in state.uncertain}
+            return replace(body, attempt=attempts.get(body.activity_id, body.attempt))
         case _:
             return body
 
 
 def withdrawals(state: State) -> list[r.EventBody]:
     """What is still open when a turn ends; nobody waits for it any more."""
-    told = "the turn ended"
-    return [
-        *(r.ApprovalWithdrawn(a.proposal_id, told) for a in state.approvals),
-        *(r.TimerCancelled(t.timer_id, told) for t in state.timers),
-        *(r.WaitWithdrawn(w.wait_id, told) for w in state.receives),
-        *(r.ActivityCancelled(a.activity_id, a.attempt, told) for a in state.activities),
-        *(r.ActivityCancelled(a.activity_id, a.attempt, told) for a in state.uncertain),
-    ]
+    return deciding.withdrawals(state, "the turn ended")
 
 
 def _drop(stretch: Stretch | None) -> None:

@@ -12,8 +12,8 @@ Rules:
 from __future__ import annotations
 
 import traceback
-from collections.abc import Coroutine
-from typing import Any
+from types import CoroutineType
+from typing import Any, cast
 
 from ...events import records as r
 from ...events.payloads import json_payload, storable_text
@@ -44,7 +44,6 @@ class Stretch(Asking):
     ) -> None:
         super().__init__(context)
         self.dead = False
-        self.running = False
         self._workflow = workflow
         self._outcome: r.Payload | None = None
         self._verified_by: str | None = None
@@ -58,9 +57,14 @@ class Stretch(Asking):
             number=context.turn,
             stretch=context.stretch,
         )
-        self._coroutine: Coroutine[Any, Any, Any] | None = None
+        self._coroutine: CoroutineType[Any, Any, Any] | None = None
         self._data = data
         self._message = message
+
+    @property
+    def running(self) -> bool:
+        """Whether the function itself runs right now, be it to its end."""
+        return self._coroutine is not None and self._coroutine.cr_running
 
     def start(self, at_ms: int, ahead: Ahead = LIVE) -> list[r.EventBody]:
         """Runs the function from its top to its first wait."""
@@ -69,7 +73,8 @@ class Stretch(Asking):
             state = self._workflow.initial() if self._data is None else self._decode(self._data)
         except Exception as error:  # noqa: BLE001 - user types decide what raises; it becomes a hold
             return [self._held("state_unreadable", error)]
-        self._coroutine = self._workflow.function(self._turn, state, self._message)
+        called = self._workflow.function(self._turn, state, self._message)
+        self._coroutine = cast("CoroutineType[Any, Any, Any]", called)
         return self._drive()
 
     def feed(self, event: r.Event) -> list[r.EventBody]:
@@ -80,7 +85,7 @@ class Stretch(Asking):
 
     def drop(self) -> None:
         """Lets the coroutine go; what its `finally` blocks ask for is discarded."""
-        self.dead = self.running = True
+        self.dead = True
         if self._coroutine is not None:
             try:
                 self._coroutine.close()
@@ -88,7 +93,6 @@ class Stretch(Asking):
                 pass
             finally:
                 self._coroutine = None
-        self.running = False
 
     def may_end(self, how: str) -> None:
         """Refuses a second end of the stretch."""
@@ -122,7 +126,7 @@ class Stretch(Asking):
         coroutine = self._coroutine
         if coroutine is None:
             return []
-        self._asked, self._refused, self.running = [], None, True
+        self._asked, self._refused = [], None
         try:
             waited: object = coroutine.send(None)
             return self._suspended(waited)
@@ -150,8 +154,6 @@ class Stretch(Asking):
             raise
         except BaseException as error:  # noqa: BLE001 - user code holds its session and no more, whatever it raises: Ctrl-C is a signal that the process handles
             return [self._held("workflow_raised", error)]
-        finally:
-            self.running = False
 
     def _suspended(self, waited: object) -> list[r.EventBody]:
         if not isinstance(waited, Step | Several):
