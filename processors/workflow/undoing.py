@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from ...events.contracts import UNDO
 from ...events.payloads import storable_text
 from ...events.records import Failure, Payload
 from ..activities.definitions import Action
 from .engine import Engine
 from .errors import ActivityError, Uncertain
-
-UNDO = "write_undo"
-"""The contract of an activity that can be undone."""
 
 
 async def run_or_undo(
