@@ -32,6 +32,7 @@ class Plan:
     kills: float
     skews_ms: tuple[int, ...]
     deploys: bool
+    chunk_bytes: int
 
     @classmethod
     def draw(cls, seed: int) -> Plan:
@@ -60,4 +61,5 @@ class Plan:
             kills=rng.choice((0.0, 0.01, 0.03)),
             skews_ms=tuple(rng.choice(skews) for _ in range(processors)),
             deploys=deploys,
+            chunk_bytes=rng.choice((1, 900, 262_144)),
         )

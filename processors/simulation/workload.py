@@ -65,6 +65,8 @@ class Memory(BaseModel):
     turns: int = 0
     cents: int = 0
     answers: int = 0
+    played: int = 0
+    """Words of the message's script that earlier stretches of the turn have played."""
 
 
 @activity(contract=Read(), timeout="5s", schedule_to_close="30s")
@@ -143,7 +145,9 @@ async def ship(cents: int, *, key: str) -> str:
 async def player(turn: Turn, memory: Memory, message: Message) -> Memory:
     """Plays the message's script, word by word."""
     cents, answers = memory.cents, memory.answers
-    for word in message.text.split():
+    for at, word in enumerate(message.text.split()):
+        if at < memory.played:
+            continue
         step, _, argument = word.partition(":")
         if step == "refund":
             cents += await _refund(turn, int(argument))
@@ -153,6 +157,10 @@ async def player(turn: Turn, memory: Memory, message: Message) -> Memory:
         elif step == "think":
             answers += 1
             await turn.say(f"{await turn.run(think.call(argument))}")
+        elif step == "again":
+            await turn.say("on we go")
+            gone = Memory(turns=memory.turns, cents=cents, answers=answers, played=at + 1)
+            return turn.again(gone)
         else:
             await _other(turn, step, argument)
     return Memory(turns=memory.turns + 1, cents=cents, answers=answers)
@@ -254,6 +262,7 @@ _USUAL = (
     "flaky:d",
     "ship:70",
     "say:hi",
+    "again",
 )
 _RARE = (
     "sleep:0.3",
