@@ -14,12 +14,14 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Literal, Self
 
+from ..events.blobs import Blobs, fetched, put_payload
 from ..events.errors import InvalidKey, InvalidPayload, PayloadTooLarge, Rejected
 from ..events.headers import record_headers
 from ..events.keys import check_id, session_key
 from ..events.limits import TEXT_MAX
 from ..events.log.protocol import Log
-from ..events.payloads import json_payload
+from ..events.payloads import load_json
+from ..events.records import Payload
 from ..events.topics import Topics
 from .models import (
     CancelSession,
@@ -69,16 +71,19 @@ class Client:
         actor: str,
         channel: str,
         digest_key: bytes,
+        blobs: Blobs | None = None,
         now_ms: Callable[[], int],
         new_id: Callable[[], str] = random_id,
         confirm_ms: int = CONFIRM_MS,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`blobs` is the store of what is too large for a record (`events/blob_patience.py` opens one)."""
         self.tenant = check_id("tenant", tenant)
         self.actor = _name("actor", actor)
         self.channel = _name("channel", channel)
         self.topics = topics
         self._digest_key = digest_key
+        self._blobs = blobs
         self._now_ms = now_ms
         self._new_id = new_id
         self._outlets = Outlets(log, confirm_ms=confirm_ms, monotonic=monotonic)
@@ -142,11 +147,27 @@ class Client:
 
     def message(self, message: Any) -> SendMessage:
         """The body of `send`, for `post`: a text becomes `{"text": …}`, other JSON stays as it is."""
+        value = {"text": message} if isinstance(message, str) else message
+        return SendMessage(self.payload(value, "the message"))
+
+    def payload(self, value: Any, what: str = "the payload") -> Payload:
+        """Anything that is JSON as commands carry it. What is too large for a record is in the store before this returns.
+
+        Without a store that is `PayloadTooLarge`, which calls it `what`; `BlobUnavailable` where the store is silent.
+        """
         try:
-            value = {"text": message} if isinstance(message, str) else message
-            return SendMessage(json_payload(value, self._digest_key))
+            return put_payload(value, self.tenant, self._digest_key, self._blobs)
         except PayloadTooLarge as error:
-            raise PayloadTooLarge("the message", size=error.size, limit=error.limit) from None
+            raise PayloadTooLarge(
+                what, size=error.size, limit=error.limit, advice=error.advice
+            ) from None
+
+    def load(self, payload: Payload) -> Any:
+        """The value of a payload, as outcomes carry it: inline, or from the store, proved to be what was recorded.
+
+        Raises `BlobMissing`, `BlobDamaged` or `BlobUnavailable` where it is referred to and cannot be had.
+        """
+        return load_json(fetched(payload, self.tenant, self._digest_key, self._blobs))
 
     def post(
         self,

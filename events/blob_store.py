@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any
 
@@ -137,7 +137,7 @@ def _sync_folder(folder: str) -> None:
 
 
 def _remove(fs: Any, path: str) -> None:
-    try:
+    with suppress(
+        Exception
+    ):  # it was never written, or stays behind under a name that nobody asks for
         fs.rm_file(path)
-    except Exception:  # noqa: BLE001, S110 - it was never written, or stays behind under a name that nobody asks for
-        pass

@@ -18,6 +18,9 @@ from .limits import BLOB_MAX, PAYLOAD_MAX
 from .payloads import JSON, canonical_json, keyed_digest
 from .records import Payload
 
+INLINE_MAX = PAYLOAD_MAX
+"""Bytes of a payload that stay in its record; the simulation makes do with fewer."""
+
 SETTING = "WAKEFUL_BLOBS"
 """What an operator sets to have a store."""
 
@@ -82,13 +85,13 @@ def claim(
     `PayloadTooLarge` where it is too large for a record and nobody `stores`, or larger than any blob.
     """
     data = canonical_json(value)
-    if len(data) > PAYLOAD_MAX and not stores:
+    if len(data) > INLINE_MAX and not stores:
         advice = f"set {SETTING} to have it stored beside the log, or pass a reference of your own"
-        raise PayloadTooLarge("the payload", size=len(data), limit=PAYLOAD_MAX, advice=advice)
+        raise PayloadTooLarge("the payload", size=len(data), limit=INLINE_MAX, advice=advice)
     if len(data) > BLOB_MAX:
         raise PayloadTooLarge("the payload", size=len(data), limit=BLOB_MAX)
     digest = keyed_digest(data, digest_key)
-    if len(data) <= PAYLOAD_MAX:
+    if len(data) <= INLINE_MAX:
         return Payload(JSON, data, None, digest, len(data), None), None
     return Payload(JSON, None, ref_of(tenant, digest), digest, len(data), None), data
 
@@ -135,7 +138,7 @@ def why_no_reference(payload: Payload, tenant: str) -> str | None:
         return error.message
     if payload.inline is not None or payload.encoding != JSON or payload.key_id is not None:
         return f"a reference has the encoding 'json', no inline bytes and no key, this one to {ref} has"
-    if not is_own(payload, tenant):
+    if is_foreign(payload, tenant):
         return f"reference {ref} is not of tenant {tenant!r}"
     if ref != ref_of(tenant, payload.digest):
         return f"reference {ref} is not named by its digest {payload.digest.hex()}"
@@ -144,9 +147,10 @@ def why_no_reference(payload: Payload, tenant: str) -> str | None:
     return None
 
 
-def is_own(payload: Payload, tenant: str) -> bool:
-    """Whether the payload is inline, or the tenant's own by the name of its reference."""
-    return payload.ref is None or payload.ref.startswith(f"{tenant}/")
+def is_foreign(payload: Payload, tenant: str) -> bool:
+    """Whether the payload is a reference to another tenant's data, by its name."""
+    named = _REF.fullmatch(payload.ref or "")
+    return named is not None and named[1] != tenant
 
 
 def payloads_in(record: Any) -> Iterator[Payload]:

@@ -328,8 +328,8 @@ class Lane:
     async def _attend(self, attempt: Attempt) -> None:
         job = attempt.job
         ATTENDED.set(job)
+        call = await self._runner.prepare_aside(job.task)
         attempt.limit_at = self._limit_from_now(job)
-        call = self._runner.prepare(job.task)
         if isinstance(call, FailActivity):
             body: Body = call
         else:

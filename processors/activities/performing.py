@@ -26,7 +26,7 @@ async def perform(runner: Runner, call: Call) -> Body:
         return runner.failed(call.task, error)
     except BaseException as error:  # noqa: BLE001 whatever a tool raises is its failure, and is reported
         return runner.timed_out(call.task) if scope.expired() else runner.failed(call.task, error)
-    return runner.completed(call, result)
+    return await runner.completed_aside(call, result)
 
 
 def perform_sync(runner: Runner, call: Call) -> Body:

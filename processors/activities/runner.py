@@ -2,11 +2,16 @@
 
 `prepare` turns a task into a call or says at once why there can be none; `completed` and `failed` turn what came of
 the call into the body of the command that reports it. Whatever a tool does, one of the two can be said. The kinds of
-failure: unknown_activity, wrong_arguments, raised, timed_out, unserialisable_result, result_too_large.
+failure: unknown_activity, wrong_arguments, arguments_unavailable, raised, timed_out, unserialisable_result, result_too_large, result_not_stored.
+
+Arguments and results that are too large for a record lie in the store of blobs, if there is one: those are fetched
+before the call, these are put there before they are reported. Both wait for the store, so `prepare_aside` and
+`completed_aside` do so in a thread.
 """
 
 from __future__ import annotations
 
+import asyncio
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,8 +21,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from ...commands.models import CompleteActivity, FailActivity
+from ...events.blobs import BLOB_FAULTS, Blobs, claim, fetch
 from ...events.errors import InvalidPayload, PayloadTooLarge
-from ...events.payloads import json_payload, storable_text
+from ...events.payloads import storable_text
 from ...events.records import ActivityTask, Failure, Payload
 from ..stored_json import read_json
 from .definitions import KEY, Activity, problems
@@ -54,11 +60,17 @@ class Runner:
     """The loaded activities, on behalf of one worker."""
 
     def __init__(
-        self, activities: Mapping[str, Activity[Any]], *, worker_id: str, digest_key: bytes
+        self,
+        activities: Mapping[str, Activity[Any]],
+        *,
+        worker_id: str,
+        digest_key: bytes,
+        blobs: Blobs | None = None,
     ) -> None:
         self._activities = activities
         self._worker_id = worker_id
         self._digest_key = digest_key
+        self._blobs = blobs
 
     def is_sync(self, name: str) -> bool:
         """Whether this activity is a sync function; an unknown one needs no thread to say so."""
@@ -77,10 +89,13 @@ class Runner:
                 f"no activity {task.name!r} is loaded here (loaded: {loaded})",
             )
         try:
-            arguments = activity.typed_json(_json(task.arguments))
+            arguments = activity.typed_json(self._arguments(task))
         except ValidationError as error:
             told = f"{task.name} does not take the recorded arguments: {problems(error)}"
             return self._fail(task, "wrong_arguments", "ValidationError", told)
+        except BLOB_FAULTS as error:
+            told = f"the arguments of {task.name} cannot be had: {error.message}"
+            return self._fail(task, "arguments_unavailable", type(error).__name__, told)
         except (InvalidPayload, ValueError) as error:
             told = f"the recorded arguments of {task.name} cannot be read: {error}"
             return self._fail(task, "wrong_arguments", type(error).__name__, told)
@@ -88,23 +103,21 @@ class Runner:
             arguments[KEY] = task.idempotency_key
         return Call(task, activity, arguments)
 
+    async def prepare_aside(self, task: ActivityTask) -> Call | FailActivity:
+        """The same, without holding up the event loop where arguments are to be fetched."""
+        if task.arguments.ref is None:
+            return self.prepare(task)
+        return await asyncio.to_thread(self.prepare, task)
+
     def completed(self, call: Call, result: Any) -> Body:
         """The report of a result; a failure where it cannot be stored, or not be read back as its type."""
-        try:
-            payload = self._stored(call.activity, result)
-        except PayloadTooLarge as error:
-            told = f"the result of {call.task.name} has {error.size} bytes, the limit is {error.limit}: "
-            told += "store it elsewhere and return a reference"
-            return self._fail(call.task, "result_too_large", type(result).__name__, told)
-        except ValidationError as error:
-            told = (
-                f"the result of {call.task.name} does not read back as its type: {problems(error)}"
-            )
-            return self._fail(call.task, "unserialisable_result", type(result).__name__, told)
-        except Exception as error:  # noqa: BLE001 a result's own serialisers may raise anything
-            told = f"the result of {call.task.name} cannot be stored as JSON: {message_of(error)}"
-            return self._fail(call.task, "unserialisable_result", type(result).__name__, told)
-        return CompleteActivity(call.task.activity_id, call.task.attempt, payload, self._worker_id)
+        body, data = self._completed(call, result)
+        return body if data is None else self._put(call, body, data)
+
+    async def completed_aside(self, call: Call, result: Any) -> Body:
+        """The same, without holding up the event loop where the result is to be put into the store."""
+        body, data = self._completed(call, result)
+        return body if data is None else await asyncio.to_thread(self._put, call, body, data)
 
     def failed(self, task: ActivityTask, error: BaseException) -> FailActivity:
         """The report of an exception, with a short traceback."""
@@ -134,11 +147,55 @@ class Runner:
         detail = "" if frame is None else cut("".join(traceback.format_stack(frame, FRAMES_MAX)))
         return self._fail(task, "timed_out", "start_to_close", told, detail=detail)
 
-    def _stored(self, activity: Activity[Any], result: Any) -> Payload:
+    def _completed(self, call: Call, result: Any) -> tuple[Body, bytes | None]:
+        """The report, and the bytes that it only refers to, if any."""
+        activity_id, attempt = call.task.activity_id, call.task.attempt
+        payload, data = self._claimed(call, result)
+        if isinstance(payload, FailActivity):
+            return payload, None
+        return CompleteActivity(activity_id, attempt, payload, self._worker_id), data
+
+    def _put(self, call: Call, body: Body, data: bytes) -> Body:
+        """The report, once what it refers to is in the store."""
+        ref = body.result.ref if isinstance(body, CompleteActivity) else None
+        if ref is None or self._blobs is None:
+            return body
+        try:
+            self._blobs.put(ref, data)
+        except BLOB_FAULTS as error:
+            told = f"the result of {call.task.name} is {len(data)} bytes and could not be stored: {error.message}"
+            return self._fail(call.task, "result_not_stored", type(error).__name__, told)
+        return body
+
+    def _claimed(
+        self, call: Call, result: Any
+    ) -> tuple[Payload, bytes | None] | tuple[FailActivity, None]:
         """The result as a payload that the workflow can certainly read back."""
-        payload = json_payload(activity.stored(result), self._digest_key)
-        read_json(activity.result_type, _json(payload))
-        return payload
+        try:
+            value = call.activity.stored(result)
+            stores = self._blobs is not None
+            payload, data = claim(value, call.task.tenant, self._digest_key, stores=stores)
+            read_json(call.activity.result_type, data or payload.inline or b"null")
+            return payload, data
+        except PayloadTooLarge as error:
+            told = f"the result of {call.task.name} has {error.size} bytes, the limit is {error.limit}: {error.advice}"
+            return self._fail(call.task, "result_too_large", type(result).__name__, told), None
+        except ValidationError as error:
+            told = (
+                f"the result of {call.task.name} does not read back as its type: {problems(error)}"
+            )
+            return self._fail(call.task, "unserialisable_result", type(result).__name__, told), None
+        except Exception as error:  # noqa: BLE001 a result's own serialisers may raise anything
+            told = f"the result of {call.task.name} cannot be stored as JSON: {message_of(error)}"
+            return self._fail(call.task, "unserialisable_result", type(result).__name__, told), None
+
+    def _arguments(self, task: ActivityTask) -> bytes:
+        payload = task.arguments
+        if payload.encoding != "json" or (payload.inline is None and payload.ref is None):
+            raise InvalidPayload(
+                f"expected JSON, got encoding {payload.encoding!r}, ref {payload.ref!r}"
+            )
+        return fetch(payload, task.tenant, self._digest_key, self._blobs)
 
     def _fail(
         self,
@@ -191,11 +248,3 @@ def cut(text: str) -> str:
     if len(stored) > DETAIL_MAX:
         stored = b"..." + stored[3 - DETAIL_MAX :]
     return stored.decode("utf-8", "ignore")
-
-
-def _json(payload: Payload) -> bytes:
-    if payload.encoding != "json" or payload.inline is None:
-        raise InvalidPayload(
-            f"expected inline JSON, got encoding {payload.encoding!r}, ref {payload.ref!r}"
-        )
-    return payload.inline

@@ -9,12 +9,12 @@ from typing import Any
 
 from ...commands import models as m
 from ...events import records as r
-from ...events.payloads import json_payload
+from ...events.blobs import put_payload
 from ...events.state import Hold, OpenApproval
 from ..durations import Duration, to_ms
 from ..session import ENGINE, Stamped
 from .cast import Declared, cast, choose_workflow
-from .engine import DIGEST_KEY, Engine, StepAt
+from .engine import DIGEST_KEY, TENANT, Engine, StepAt
 from .errors import Held, Misuse, Refused
 from .stage import WORKER, Stage
 from .story import EPOCH, Story
@@ -49,7 +49,7 @@ def rehearse(
         raise Misuse(f"starts_at={starts_at!r} has no time zone: give tzinfo=UTC")
     now_ms = (starts_at - EPOCH) // timedelta(milliseconds=1)
     engine = Engine(app, session_id, now_ms, always_replay=always_replay)
-    stage = Stage(app, DIGEST_KEY)
+    stage = Stage(app, DIGEST_KEY, engine.blobs)
     stage.fake(activities or {})
     return Rehearsal(engine, stage, name)
 
@@ -67,7 +67,8 @@ class Rehearsal(Story):
     def send(self, message: str | Mapping[str, Any], *, by: str = "customer") -> None:
         """Sends a message: its text, or a JSON object (`text` in it is `message.text` in the workflow)."""
         content = {"text": message} if isinstance(message, str) else dict(message)
-        self._command(m.SendMessage(json_payload(content, DIGEST_KEY)), actor=by)
+        payload = put_payload(content, TENANT, DIGEST_KEY, self._engine.blobs)
+        self._command(m.SendMessage(payload), actor=by)
 
     def approve(self, name: str | None = None, *, by: str | None = None, comment: str = "") -> None:
         """Approves what is proposed; `name` (the activity's, or the proposal's id) where several are open."""

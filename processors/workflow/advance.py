@@ -5,7 +5,6 @@ The coroutine is a cache: where it is missing (crash, eviction, failed transacti
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -13,7 +12,9 @@ from typing import Any, Protocol
 from ...commands.check import Facts
 from ...commands.next_valid import next_valid
 from ...events import records as r
+from ...events.payloads import load_json
 from ...events.state import State, Status
+from .claims import CLAIM_FAULTS, Claims, held_by
 from .definitions import Message, Workflow
 from .driver import Stretch, TurnContext
 from .replay import RESOLVES, Divergence, rebuild
@@ -59,17 +60,22 @@ def advance(
         return Advanced(_next_turn(workflows, state) if state.queue else [], None)
     if not isinstance(event.body, _RESUMES):
         return Advanced([], stretch)
-    if (
-        stretch is not None
-        and not stretch.dead
-        and not isinstance(event.body, r.TurnStarted | r.SessionReleased)
-    ):
-        asked = stretch.feed(event)
-    else:
-        rebuilt = _rebuild(workflows, position, facts)
-        if not isinstance(rebuilt, tuple):
-            return Advanced([rebuilt], None)
-        stretch, asked = rebuilt
+    try:
+        if (
+            stretch is not None
+            and not stretch.dead
+            and not isinstance(event.body, r.TurnStarted | r.SessionReleased)
+        ):
+            asked = stretch.feed(event)
+        else:
+            rebuilt = _rebuild(workflows, position, facts)
+            if not isinstance(rebuilt, tuple):
+                return Advanced([rebuilt], None)
+            stretch, asked = rebuilt
+        stretch.claims.store(asked)
+    except CLAIM_FAULTS as fault:
+        _drop(stretch)
+        return Advanced([held_by(fault)], None)
     bodies = [_complete(body, state) for body in asked]
     if bodies and isinstance(bodies[-1], _ENDS):
         _drop(stretch)
@@ -123,18 +129,22 @@ def _rebuild(
     if workflow is None:
         told = f"workflow {state.workflow!r} version {state.workflow_version} is not loaded: deploy it, then release"
         return r.SessionHeld("workflow_missing", told)
-    context = TurnContext(position.tenant, position.session_id, state.turn, facts.digest_key)
-    rebuilt = rebuild(workflow, context, state.data, _message(state), position.journal)
+    context = TurnContext(
+        position.tenant, position.session_id, state.turn, facts.digest_key, facts.blobs
+    )
+    message = _message(state, Claims(position.tenant, facts.digest_key, facts.blobs))
+    rebuilt = rebuild(workflow, context, state.data, message, position.journal)
     if isinstance(rebuilt, Divergence):
         return r.NondeterminismFound(state.turn, rebuilt.step, rebuilt.expected, rebuilt.actual)
+    rebuilt.stretch.claims.forget(position.journal)
     return rebuilt.stretch, rebuilt.leftover
 
 
-def _message(state: State) -> Message:
+def _message(state: State, claims: Claims) -> Message:
     queued = state.message
     if queued is None:
         return Message(id="", actor="", text="", data=None)
-    data = json.loads(queued.message.inline or b"null")
+    data = load_json(claims.handed(queued.message))
     text = data.get("text", "") if isinstance(data, dict) else data
     return Message(queued.message_id, queued.actor, text if isinstance(text, str) else "", data)
 

@@ -17,9 +17,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...events import records as r
-from ...events.payloads import action_digest, json_payload, storable_text
+from ...events.blobs import Blobs
+from ...events.payloads import action_digest, storable_text
 from ..activities.definitions import Action
 from ..stored_json import json_value, read_json
+from .claims import CLAIM_FAULTS, Claims
 from .definitions import Message, Workflow
 from .errors import ActivityError, UnapprovedAction, WorkflowMisuse, WorkflowStuck
 from .turn import Approval, Turn
@@ -37,12 +39,13 @@ DETAIL_MAX = 2_000
 
 @dataclass(frozen=True, slots=True)
 class TurnContext:
-    """What identifies the turn that is driven, and the key for digests of its data."""
+    """What identifies the turn that is driven, the key for digests of its data, and the store of what is large."""
 
     tenant: str
     session_id: str
     turn: int
     digest_key: bytes
+    blobs: Blobs | None = None
 
 
 class Stretch:
@@ -56,6 +59,7 @@ class Stretch:
         message: Message,
     ) -> None:
         self.context = context
+        self.claims = Claims(context.tenant, context.digest_key, context.blobs)
         self.now_ms = 0
         self.dead = False
         self.steps = 0
@@ -72,10 +76,12 @@ class Stretch:
         self._message = message
 
     def start(self, at_ms: int) -> list[r.EventBody]:
-        """Runs the function from its top to its first wait."""
+        """Runs the function from its top to its first wait. Raises `CLAIM_FAULTS`, as `feed` does."""
         self.now_ms = at_ms
         try:
             state = self._workflow.initial() if self._data is None else self._decode(self._data)
+        except CLAIM_FAULTS:
+            raise
         except Exception as error:  # noqa: BLE001 - user types decide what raises; it becomes a hold
             return [self._held("state_unreadable", error)]
         self._coroutine = self._workflow.function(self._turn, state, self._message)
@@ -84,7 +90,11 @@ class Stretch:
     def feed(self, event: r.Event) -> list[r.EventBody]:
         """Hands one fact to whoever waits for it; facts that nobody waits for change nothing."""
         self.now_ms = event.envelope.at_ms
-        step = self._resolve(event)
+        try:
+            step = self._resolve(event)
+        except CLAIM_FAULTS:
+            self.drop()
+            raise
         return self._drive() if step is not None else []
 
     def drop(self) -> None:
@@ -161,14 +171,14 @@ class Stretch:
     def say(self, message: Any) -> None:
         """Records a reply; see `Turn.say`."""
         content = {"text": message} if isinstance(message, str) else message
-        payload = json_payload(content, self.context.digest_key)
+        payload = self.claims.payload(content)
         self._ask(r.ReplySent(self.context.turn, self._next_step(), payload))
 
     def complete(self, outcome: Any) -> None:
         """Notes the outcome; see `Turn.complete`."""
         if self._outcome is not None:
             raise WorkflowMisuse("turn.complete was called already in this turn: call it once")
-        self._outcome = json_payload(outcome, self.context.digest_key)
+        self._outcome = self.claims.payload(outcome)
 
     def withdraw(self, step: Step, *, cancel: bool) -> None:
         """Lets a wait that lost go; see `Turn.first`. An activity that runs on still has its outcome recorded."""
@@ -217,7 +227,7 @@ class Stretch:
             return [self._held("workflow_raised", error)]
 
     def _finish(self, returned: Any) -> list[r.EventBody]:
-        workflow, key = self._workflow, self.context.digest_key
+        workflow = self._workflow
         if not isinstance(returned, workflow.state_class):
             wanted = workflow.state_class.__name__
             return [
@@ -226,7 +236,7 @@ class Stretch:
                 )
             ]
         try:
-            state = json_payload(json_value(workflow.state_type, returned), key)
+            state = self.claims.payload(json_value(workflow.state_type, returned))
         except Exception as error:  # noqa: BLE001 - user types decide what raises; it becomes a hold
             return [self._held("state_unserialisable", error)]
         asked = self._take()
@@ -274,7 +284,7 @@ class Stretch:
         if found is None:
             return None
         step = found[1]
-        step.value, step.error, step.done = value, error, True
+        step.value, step.error, step.done = self.claims.handed(value), error, True
         return step
 
     def _wait(self, wait_id: str, asked: r.EventBody) -> Step:
@@ -298,10 +308,14 @@ class Stretch:
 
     def _identify(self, action: Action[Any]) -> tuple[bytes, r.Payload]:
         activity, key = action.activity, self.context.digest_key
-        arguments = json_payload(action.arguments, key)
+        arguments = self.claims.payload(action.arguments)
         approver = activity.approval.approver if activity.approval else ""
         digest = action_digest(
-            activity.name, activity.contract.word, arguments.inline or b"", approver, key
+            activity.name,
+            activity.contract.word,
+            self.claims.bytes_of(arguments),
+            approver,
+            key,
         )
         return digest, arguments
 
@@ -324,7 +338,7 @@ class Stretch:
         return asked
 
     def _decode(self, data: r.Payload) -> Any:
-        return read_json(self._workflow.state_type, data.inline or b"null")
+        return read_json(self._workflow.state_type, self.claims.handed(data).inline or b"null")
 
     def _misused(self, told: str) -> r.SessionHeld:
         return self._hold("workflow_misuse", f"workflow {self._workflow.name}: {told}")
