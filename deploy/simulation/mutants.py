@@ -178,6 +178,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "records references to what it has not stored",
         _patch((Claims, "store", lambda _self, _bodies: None)),
+        seed=1,
     ),
     Mutant(
         "projector without position guard",
