@@ -240,7 +240,9 @@ class LookUps:
         if why.kind != LOOK_UP_FAILED:
             told = f"whether {task.name} was carried out is not known, since looking it up failed ({why.kind}): {told}"
         if before is not None:
-            told = f"{before.kind} {before.type}: {cut(before.message, TOLD_MAX)}; then {cut(told, TOLD_MAX)}"
+            told = (
+                f"{before.kind} {before.type}: {before.message[:TOLD_MAX]}; then {told[:TOLD_MAX]}"
+            )
             detail = "\n".join(
                 cut(each, DETAIL_MAX // 2 - 1) for each in (before.detail, detail) if each
             )
