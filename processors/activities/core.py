@@ -99,6 +99,7 @@ class WorkerCore:
         self._group: Group | None = None
         self._arriving: set[Place] = set()
         self._jobs: dict[str, Job] = {}
+        self._taken_once: set[Job] = set()
         self._sender: Sender[Job | Ticket] = Sender(log, self._acknowledge)
         self._given_back: deque[Job] = deque()
         self._expired: deque[Job] = deque()
@@ -141,7 +142,7 @@ class WorkerCore:
     @property
     def unbegun_once(self) -> int:
         """Of those taken, how many have not begun."""
-        return sum(job.once and not job.begun for job in self._jobs.values())
+        return sum(not job.begun for job in self._taken_once)
 
     def poll(self, records_max: int, timeout_ms: int, *, once_max: int | None = None) -> list[Job]:
         """Fetches up to `records_max` records and returns those that are to run.
@@ -340,6 +341,8 @@ class WorkerCore:
         self.counts.taken += 1
         fresh = once or (task.attempt == 1 and record.offset >= mark.fresh_from)
         job = self._jobs[command_id] = Job(task, command_id, fresh, [ticket])
+        if once:
+            self._taken_once.add(job)
         return job
 
     def _bury(self, record: Record, ticket: Ticket, error: Undecodable | InvalidKey) -> None:
@@ -367,6 +370,7 @@ class WorkerCore:
             ticket.settle()
 
     def _let_go(self, job: Job) -> None:
+        self._taken_once.discard(job)
         if self._jobs.get(job.command_id) is job:
             del self._jobs[job.command_id]
 
