@@ -10,7 +10,7 @@ if not (_Path(__file__).parent / "events").is_dir():
         "with `git clone -c core.symlinks=true`, or install a wheel"
     )
 
-from .processors.activities.contracts import Read, Retry, RetryLater, Write
+from .processors.activities.contracts import NothingDone, Read, Retry, RetryLater, Write
 from .processors.activities.definitions import Action, Activity, Needs, activity
 from .processors.workflow.answers import Approval
 from .processors.workflow.definitions import Message, Workflow, workflow
@@ -31,6 +31,7 @@ __all__ = [
     "Approval",
     "Message",
     "Needs",
+    "NothingDone",
     "Read",
     "Retry",
     "RetryLater",
