@@ -157,7 +157,8 @@ class Rehearsal(Story):
         """Kills all processes at this step of the running turn, or of the next.
 
         The processor loses what it decided and decides it again from the history; where the step is an activity, its
-        worker dies after the call and before its report, so that the call is made again, with the same key.
+        worker dies after the call and before its report, so that the call is made again, with the same key. Its contract
+        may say otherwise: what can be looked up is looked up first, and what is called at most once stays unanswered.
         """
         if step < 1:
             raise Misuse(f"there is no step {step}: the steps of a turn count from 1")
@@ -169,7 +170,7 @@ class Rehearsal(Story):
         self._engine.doom(at)
 
     def crash_everywhere(self) -> None:
-        """From here on, a crash at every step; every activity is called twice."""
+        """From here on, a crash at every step; every activity that may be called twice is."""
         self._engine.crash_everywhere = True
 
     def redeploy(self, *declared: Declared, activities: Mapping[str, Any] | None = None) -> None:
@@ -257,10 +258,11 @@ class Rehearsal(Story):
             return
         report = self._stage.run(task)
         at = _step_of(task)
-        if at in self._engine.crashes and at not in self._interrupted:
-            # The worker died before its report: the task is delivered again, unless that is what its contract forbids.
+        spared = task.contract in ONCE and self._engine.crash_everywhere
+        if at in self._engine.crashes and at not in self._interrupted and not spared:
+            # The worker died before its report: the task is delivered again.
             self._interrupted.add(at)
-            if task.contract in ONCE:
+            if task.contract in ONCE:  # committed before the call: nobody is given it again
                 self._unanswered.append(self._tasks.popleft())
             return
         self._tasks.popleft()
