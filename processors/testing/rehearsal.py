@@ -98,8 +98,12 @@ class Rehearsal(Story):
         `name` is the activity's, or the id of one of several; None where there is one only.
         """
         doubt = self._open_doubt(name)
-        resolution, payload, told = self._stage.resolution(doubt.name, result)
-        body = m.ResolveActivity(doubt.activity_id, resolution, payload, comment or told)
+        found = self._stage.found_out(doubt.name, result)
+        if isinstance(found, Exception):
+            body = m.ResolveActivity(doubt.activity_id, "failed", None, comment or str(found))
+        else:
+            payload = json_payload(found, DIGEST_KEY)
+            body = m.ResolveActivity(doubt.activity_id, "completed", payload, comment)
         self._command(body, actor=by)
 
     def cancel(self, reason: str = "no longer wanted", *, by: str = "customer") -> None:

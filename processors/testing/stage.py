@@ -16,8 +16,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from ...commands.models import FailActivity
-from ...events.payloads import json_payload, load_json
-from ...events.records import ActivityTask, Failure, Payload
+from ...events.payloads import load_json
+from ...events.records import ActivityTask, Failure
 from ..activities.definitions import KEY, Activity, problems
 from ..activities.runner import Body, Call, Runner
 from ..app import App
@@ -121,13 +121,12 @@ class Stage:
             raise Misuse(f"NO_ANSWER is no answer for {task.name!r}: give a value or an exception")
         return report
 
-    def resolution(self, name: str, result: Any) -> tuple[str, Payload | None, str]:
-        """What a person says of an uncertain activity: the word, the result as stored, and what an exception tells."""
+    def found_out(self, name: str, result: Any) -> Any:
+        """What a person says of an uncertain activity: an exception, or its result as JSON."""
         if _is_exception(result):
-            return "failed", None, str(_instance(result))
+            return _instance(result)
         activity = self.find(name)
-        stored = activity.stored(_fitting(activity, result))
-        return "completed", json_payload(stored, self.digest_key), ""
+        return activity.stored(_fitting(activity, result))
 
     def _prepare(self, task: ActivityTask) -> Call | FailActivity:
         self.find(task.name)
