@@ -3,7 +3,7 @@
 import pytest
 
 from tests.processors.desk import Desk
-from tests.processors.workflow.hands import book, find_order, recall, wire
+from tests.processors.workflow.hands import book, find_order, wire
 from wakeful import ActivityError, Message, Turn, workflow
 from wakeful.testing import NO_ANSWER, Misuse, Refused, rehearse
 
@@ -94,7 +94,7 @@ def test_a_worker_that_dies_with_a_call_that_is_made_once_leaves_a_doubt() -> No
 
 
 def test_an_undo_is_rehearsed_like_any_other_call() -> None:
-    session = rehearse(booker, book, recall)
+    session = rehearse(booker)
     session.fail_next("book", "timed_out")
     session.send("go")
     assert session.replies == ["undone"]
