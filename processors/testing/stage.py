@@ -158,6 +158,13 @@ class Stage:
             raise Misuse(f"NO_ANSWER is no answer for {task.name!r}: give a value or an exception")
         return report
 
+    def found_out(self, name: str, result: Any) -> Any:
+        """What a person says of an uncertain activity: an exception, or its result as JSON."""
+        if _is_exception(result):
+            return _instance(result)
+        activity = self.find(name)
+        return activity.stored(_fitting(activity, result))
+
     def _prepare(self, task: ActivityTask) -> Call | FailActivity:
         self.find(task.name)
         return self._runner.prepare(task)
