@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, get_type_hints
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import PydanticSchemaGenerationError, TypeAdapter, ValidationError
 
 from ..activities.definitions import Declined, check_name
 
@@ -21,12 +21,18 @@ _PARAMETERS = 3  # turn, state, message
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of the conversation: `text` where it has one, `data` as it was sent, and who sent it."""
+    """What a turn answers: `text` where it has one, `data` as it was sent, and who sent it.
+
+    `trigger` is `message`, or the kind of occasion that asked for the turn without one (a schedule, a webhook), and
+    then `reason` says which.
+    """
 
     id: str
     actor: str
     text: str
     data: Any
+    trigger: str = "message"
+    reason: str = ""
 
 
 class Workflow(Generic[S]):
@@ -45,7 +51,7 @@ class Workflow(Generic[S]):
         self.version = version
         self.versions = tuple(sorted(versions.items()))
         self.state_class = self._read_signature()
-        self.state_type: TypeAdapter[S] = TypeAdapter(self.state_class)
+        self.state_type: TypeAdapter[S] = self._read_state()
         self.__doc__ = function.__doc__
         self._check_initial()
 
@@ -70,6 +76,15 @@ class Workflow(Generic[S]):
                 f"the state of workflow {self.name!r} must be a class, such as a pydantic BaseModel"
             )
         return state
+
+    def _read_state(self) -> TypeAdapter[S]:
+        try:
+            return TypeAdapter(self.state_class)
+        except PydanticSchemaGenerationError as error:
+            told = f"state {self.state_class.__name__} of workflow {self.name!r} cannot be stored as JSON"
+            raise Declined(
+                f"{told}: make it a pydantic BaseModel or a dataclass ({error.message.splitlines()[0]})"
+            ) from error
 
     def _check_initial(self) -> None:
         try:

@@ -5,7 +5,7 @@ import re
 from wakeful.events.blob_patience import TRANSACTION_LIMIT_MS
 from wakeful.events.blobs import BLOB_FAULTS
 from wakeful.events.limits import BLOB_MAX, PAYLOAD_MAX
-from wakeful.processors.activities import definitions, hung, lane, runner, worker
+from wakeful.processors.activities import contracts, definitions, hung, lane, runner, worker
 from wakeful.processors.workflow.claims import held_by
 from wakeful.processors.workflow.definitions import Workflow
 
@@ -24,6 +24,10 @@ def test_its_python_runs_from_top_to_bottom() -> None:
         "find_order": False,
         "refund": True,
         "fetch": True,
+        "send_parcel": False,
+        "cancel_booking": False,
+        "book": False,
+        "print_cheque": True,
     }
 
 
@@ -41,6 +45,8 @@ def test_its_numbers_are_those_of_the_code() -> None:
     assert (worker.DRAIN_MS_DEFAULT, lane.BLOCKED_MS, hung.EXIT_CODE) == (10_000, 2_000, 70)
     assert definitions.TIMEOUT_DEFAULT == "60s"
     assert definitions.SCHEDULE_TO_CLOSE_DEFAULT == "24h"
+    assert definitions.SCHEDULE_TO_CLOSE_ONCE_DEFAULT == "1h"
+    assert contracts.SETTLE_DEFAULT == "10s"
     assert PAYLOAD_MAX == 256 * 1024
     assert BLOB_MAX == 64 * 1024 * 1024
     assert TRANSACTION_LIMIT_MS == 1_500

@@ -2,6 +2,8 @@
 
 import asyncio
 import threading
+import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +17,9 @@ from wakeful.events.payloads import load_json
 from wakeful.events.retries import NOTHING_RAN, RETRIED_KINDS
 from wakeful.processors.activities.contracts import Read
 from wakeful.processors.activities.definitions import activity
+from wakeful.processors.activities.driving import Driver
+from wakeful.processors.activities.hung import Attempts
+from wakeful.processors.activities.jobs import Job
 from wakeful.processors.activities.performing import perform, perform_sync
 from wakeful.processors.activities.runner import Call, Runner
 
@@ -54,8 +59,6 @@ def runner(blobs: Any) -> Runner:
 
 
 def task(bench: Any, blobs: Any, text: str = "x", name: str = "double") -> Any:
-    from dataclasses import replace
-
     made = bench.task(name, {})
     return replace(made, arguments=put_payload({"text": text}, made.tenant, KEY, blobs))
 
@@ -104,10 +107,17 @@ def test_the_event_loop_goes_on_while_the_store_is_slow(bench: Any) -> None:
     threads.clear()
 
     async def attend() -> Any:
-        one = runner(store)
-        call = await one.prepare_aside(asked)
-        assert isinstance(call, Call)
-        return await perform(one, call)
+        attempts = Attempts()
+        driver = Driver(
+            runner(store),
+            attempts,
+            monotonic=time.monotonic,
+            hit=lambda _name: None,
+            is_over=lambda _job: False,
+            in_thread=lambda _run: None,
+            is_stopping=lambda: False,
+        )
+        return await driver.drive(attempts.begin(Job(asked, "c1", fresh=True)))
 
     assert isinstance(asyncio.run(attend()), CompleteActivity)
     assert threads
@@ -159,8 +169,6 @@ def test_over_the_limit_of_blobs_a_result_fails_once_and_by_name(
 
 
 def test_another_tenants_arguments_are_not_fetched(bench: Any) -> None:
-    from dataclasses import replace
-
     store = MemoryBlobs()
     made = bench.task("double", {})
     theirs = put_payload({"text": "x" * BIG}, "globex", KEY, store)
