@@ -7,9 +7,10 @@ poll ─ adopt new partitions (position, end) ─ take records ┬─ undecodabl
                                                           ├─ running already  → joins that job
                                                           └─ else             → Job, for the caller to run
 report(job, body) ─ produce the result ─ … acknowledged ─ settle ─ commit the low watermark
+drop(job) ─ nobody waits for it ──────────────────────────▶ settle
 ```
 
-Two threads may use it: `report` and `give_back` belong to whoever runs the activities, all else to the intake.
+Two threads may use it: `report`, `beat`, `drop` and `give_back` belong to whoever runs the activities, all else to the intake.
 What they share are two queues and the producer. The simulation calls both from one thread.
 
 After a crash anywhere, a task is delivered again. Its result, once acknowledged, is found in the log and not
@@ -24,11 +25,8 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from ...commands.models import Command, CommandHeader
-from ...commands.wire import encode_command
 from ...events.codec import decode_task
 from ...events.errors import InvalidKey, Undecodable
-from ...events.headers import dead_letter_headers, record_headers
 from ...events.keys import session_key, task_key
 from ...events.log.protocol import (
     Fatal,
@@ -43,10 +41,12 @@ from ...events.log.protocol import (
 )
 from ...events.records import ActivityTask
 from ...events.topics import Topics
+from .beats import Beat
 from .held import Held
 from .offsets import Offsets, Ticket
+from .reports import Reports
 from .runner import Body
-from .sending import Send, Sender
+from .sending import Sender
 from .settled import Settled
 
 SESSION_TIMEOUT_MS = 1_500
@@ -70,12 +70,16 @@ def no_failpoint(_name: str) -> None:
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """One attempt to run. `fresh`: it was never handed to any worker before, so nothing of it can have run."""
+    """One attempt to run. `fresh`: it was never handed to any worker before, so nothing of it can have run.
+
+    `seen`: this very attempt lay there when the partition was given to this worker, so another may run it.
+    """
 
     task: ActivityTask
     command_id: str
     fresh: bool
     tickets: list[Ticket] = field(default_factory=list)
+    seen: bool = False
 
     def lies_in(self, places: Sequence[Place]) -> bool:
         """Whether its task was delivered from these partitions, and from no other."""
@@ -115,16 +119,16 @@ class WorkerCore:
         self._log = log
         self._topics = topics
         self._group_name = group
-        self._worker_id = worker_id
-        self._now_ms = now_ms
+        self._reports = Reports(topics, worker_id, now_ms)
         self._hit = hit
         self._draining = draining
         self._settled = Settled(log, topics.commands, late_ms=LATE_MS)
         self._group: Group | None = None
         self._arriving: set[Place] = set()
         self._jobs: dict[str, Job] = {}
-        self._sender: Sender[Job | Ticket] = Sender(log, self._acknowledge)
+        self._sender: Sender[Job | Ticket | Beat] = Sender(log, self._acknowledge)
         self._given_back: deque[Job] = deque()
+        self._dropped: deque[Job] = deque()
         self._held = Held(self._settled, self.offsets)
         self._faults = 0
         self._log_ms = 0
@@ -174,21 +178,16 @@ class WorkerCore:
 
     def report(self, job: Job, body: Body) -> None:
         """Sends the result of a job; it is settled when the broker has acknowledged it."""
-        task = job.task
-        header = CommandHeader(
-            tenant=task.tenant,
-            session_id=task.session_id,
-            command_id=job.command_id,
-            issued_at_ms=self._now_ms(),
-            actor=f"worker:{self._worker_id}",
-            on_behalf_of=task.on_behalf_of,
-            channel="worker",
-            expected_seq=None,
-        )
-        encoded = encode_command(Command(header, body))
-        key = session_key(task.tenant, task.session_id)
-        headers = record_headers(encoded, job.command_id)
-        self._sender.send(job, Send(self._topics.commands, key, encoded.value, headers))
+        self._sender.send(job, self._reports.command(job.task, job.command_id, body))
+        self.counts.reported += 1
+
+    def beat(self, beat: Beat) -> None:
+        """Sends a sign of life and returns; it is told of its acknowledgement."""
+        self._sender.send(beat, self._reports.command(beat.task, beat.command_id, beat.body))
+
+    def drop(self, job: Job) -> None:
+        """Settles a job without a result, since nobody waits for one."""
+        self._dropped.append(job)
         self.counts.reported += 1
 
     def give_back(self, job: Job) -> None:
@@ -201,6 +200,8 @@ class WorkerCore:
         self._sender.settle()
         while self._given_back:
             self._let_go(self._given_back.popleft())
+        while self._dropped:
+            self._finish(self._dropped.popleft())
 
     def commit(self) -> None:
         """Commits what can be; a refusal is no loss, since what is not committed is only looked up again."""
@@ -325,11 +326,11 @@ class WorkerCore:
             return None
         self.counts.taken += 1
         fresh = task.attempt == 1 and record.offset >= mark.fresh_from
-        job = self._jobs[command_id] = Job(task, command_id, fresh, [ticket])
+        job = Job(task, command_id, fresh, [ticket], seen=record.offset < mark.fresh_from)
+        self._jobs[command_id] = job
         return job
 
     def _bury(self, record: Record, ticket: Ticket, error: Undecodable | InvalidKey) -> None:
-        reason = error.reason if isinstance(error, Undecodable) else "invalid_key"
         logger.warning(
             "task sent to dead letters",
             offset=record.offset,
@@ -337,19 +338,22 @@ class WorkerCore:
             why=str(error),
         )
         self.counts.dead_letters += 1
-        headers = dead_letter_headers(record, reason, str(error))
-        self._sender.send(
-            ticket, Send(self._topics.dead_letters, record.key, record.value, headers)
-        )
+        self._sender.send(ticket, self._reports.dead_letter(record, error))
 
-    def _acknowledge(self, owner: Job | Ticket) -> None:
+    def _acknowledge(self, owner: Job | Ticket | Beat) -> None:
+        if isinstance(owner, Beat):
+            owner.acknowledged()
+            return
         self._hit("w.result_sent")
         if isinstance(owner, Ticket):
             owner.settle()
             return
         self.counts.settled += 1
-        self._let_go(owner)
-        for ticket in owner.tickets:
+        self._finish(owner)
+
+    def _finish(self, job: Job) -> None:
+        self._let_go(job)
+        for ticket in job.tickets:
             ticket.settle()
 
     def _let_go(self, job: Job) -> None:

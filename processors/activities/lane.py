@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from contextvars import Context, copy_context
@@ -22,14 +21,15 @@ import structlog
 from ...commands.models import FailActivity
 from ...events.log.protocol import Log, Place
 from ...events.topics import Topics
-from .core import UNSETTLED_MAX, Job, WorkerCore
+from .core import Job, WorkerCore
 from .hung import ATTENDED, LOOK_MS, SILENT_MS, Attempt, Attempts, Ending, Hung, Pulse, frame_of
 from .performing import perform, perform_sync
+from .room import Room
 from .runner import Body, Runner
+from .running import Running
+from .superseded import Superseded
 from .threads import Threads
-
-AHEAD = 2
-"""Tasks held, as a multiple of the concurrency, so that the loop never waits for a poll."""
+from .waiting import Waiting
 
 POLL_MS = 100
 """Longest wait for records, and so the longest an acknowledged result waits for its commit."""
@@ -37,9 +37,6 @@ POLL_MS = 100
 COMMIT_MS = 100
 
 FLUSH_MS = 5_000
-
-FULL_MS = 200
-"""A worker that is full for longer pauses its partitions, so that nothing is fetched for it."""
 
 BLOCKED_MS = 2_000
 """An event loop that does not answer for longer is blocked by an activity; the log says so."""
@@ -56,6 +53,7 @@ class Lane:
         topics: Topics,
         queue: str,
         runner: Runner,
+        superseded: Superseded,
         *,
         group: str,
         worker_id: str,
@@ -85,16 +83,27 @@ class Lane:
         self._drain_ms = drain_ms
         self._stopping = threading.Event()
         self._moved = threading.Event()
-        self._waiting: deque[Job] = deque()
         self._tasks: dict[asyncio.Task[None], Job] = {}
         self._threads = Threads(f"activity-{queue}", threads_max=sync_concurrency)
         self._in_threads = 0
         self._attempts = Attempts()
+        self._waiting = Waiting()
+        self._room = Room(
+            self.core,
+            concurrency=concurrency,
+            moved=self._moved,
+            stopping=self._stopping,
+            monotonic=monotonic,
+        )
+        self._superseded = superseded
+        self._running = Running(
+            runner, send=self.core.beat, monotonic=monotonic, over=self._superseded
+        )
+        superseded.tell(self._over)
         self._handing_in = threading.Lock()
         self._error: BaseException | None = None
         self._look_at = 0.0
         self._warned = False
-        self._paused = False
         self._drained = False
 
     def stop(self) -> None:
@@ -143,11 +152,11 @@ class Lane:
         self._loop.call_soon_threadsafe(ended.set_result, None)
 
     def _take_until_stopped(self) -> None:
+        self._superseded.look(self._monotonic())
         self.core.open()
         commit_at = 0.0
         while not self._stopping.is_set():
-            room = self._room() or self._wait_for_room()
-            self._pause_or_resume(room)
+            room = self._room.wait()
             jobs = self.core.poll(max(room, 1), POLL_MS if room else 0)
             if jobs:
                 self._loop.call_soon_threadsafe(self._accept, jobs)
@@ -156,33 +165,6 @@ class Lane:
                 self.core.commit()
                 commit_at = now + COMMIT_MS / 1000
             self._look(now)
-
-    def _room(self) -> int:
-        if self.core.unsettled >= UNSETTLED_MAX:
-            return 0
-        return max(0, self._concurrency * AHEAD - self.core.running)
-
-    def _wait_for_room(self) -> int:
-        """Waits a moment while the worker is full."""
-        room, give_up = 0, self._monotonic() + FULL_MS / 1000
-        while not room and not self._stopping.is_set():
-            self._moved.clear()
-            self.core.settle()
-            room = self._room()
-            left = give_up - self._monotonic()
-            if room or left <= 0:
-                break
-            self._moved.wait(min(left, POLL_MS / 1000))
-        return room
-
-    def _pause_or_resume(self, room: int) -> None:
-        """Pauses only where a full worker stays full, since a pause throws fetched records away."""
-        if room == 0:
-            self.core.pause()
-            self._paused = True
-        elif self._paused:
-            self.core.resume()
-            self._paused = False
 
     def _drain_places(self, places: Sequence[Place]) -> None:
         """Before partitions go: what runs may finish, so that their next owner need not run it again."""
@@ -228,6 +210,8 @@ class Lane:
         if now < self._look_at:
             return
         self._look_at = now + LOOK_MS / 1000
+        self._superseded.look(now)
+        self._running.look()
         if not self._pulse.look():
             return
         for attempt in self._attempts.in_threads():
@@ -267,7 +251,7 @@ class Lane:
     # In the event loop.
 
     def _accept(self, jobs: list[Job]) -> None:
-        self._waiting.extend(jobs)
+        self._waiting.add(jobs)
         self._start_waiting()
 
     def _start_waiting(self) -> None:
@@ -288,11 +272,7 @@ class Lane:
         if len(self._tasks) + self._in_threads >= self._concurrency:
             return None
         free = self._in_threads < self._sync_concurrency
-        for index, job in enumerate(self._waiting):
-            if free or not self._runner.is_sync(job.task.name):
-                del self._waiting[index]
-                return job
-        return None
+        return self._waiting.first(lambda job: free or not self._runner.is_sync(job.task.name))
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         job = self._tasks.pop(task)
@@ -308,16 +288,13 @@ class Lane:
         self._start_waiting()
 
     def _give_back_waiting(self) -> None:
-        while self._waiting:
-            self._hand_back(self._waiting.popleft())
+        for job in self._waiting.all():
+            self._hand_back(job)
         self._moved.set()
 
     def _give_back_waiting_in(self, places: Sequence[Place]) -> None:
-        kept = deque(job for job in self._waiting if not job.lies_in(places))
-        for job in self._waiting:
-            if job.lies_in(places):
-                self._hand_back(job)
-        self._waiting = kept
+        for job in self._waiting.of(places):
+            self._hand_back(job)
         self._moved.set()
 
     def _cancel_all(self) -> None:
@@ -331,10 +308,10 @@ class Lane:
         attempt.limit_at = self._limit_from_now(job)
         call = self._runner.prepare(job.task)
         if isinstance(call, FailActivity):
-            body: Body = call
+            body: Body | None = call
         else:
             self._hit("w.dispatched")
-            body = await perform(self._runner, call)
+            body = await self._running.attend(job, partial(perform, self._runner, call))
         self._hit("w.responded")
         self._report(job, body)
 
@@ -354,19 +331,23 @@ class Lane:
         with suppress(RuntimeError):  # the loop is closed: the worker ended before this call did
             self._loop.call_soon_threadsafe(self._thread_ended)
 
-    def _answer(self, job: Job) -> Body:
+    def _answer(self, job: Job) -> Body | None:
         call = self._runner.prepare(job.task)
         if isinstance(call, FailActivity):
             return call
         self._hit("w.dispatched")
-        return perform_sync(self._runner, call)
+        return self._running.attend_sync(job, partial(perform_sync, self._runner, call))
 
     # In any thread.
 
     def _limit_from_now(self, job: Job) -> float:
         return self._monotonic() + job.task.start_to_close_ms / 1000
 
-    def _report(self, job: Job, body: Body) -> None:
+    def _over(self, command_id: str) -> None:
+        if not self._running.stop(command_id) and (job := self._waiting.one(command_id)):
+            self._hand_in(job, None)
+
+    def _report(self, job: Job, body: Body | None) -> None:
         """Unless somebody has spoken for it: it was given up as hung, or given back."""
         if self._attempts.claim(job):
             self._hand_in(job, body)
@@ -380,9 +361,12 @@ class Lane:
         self._error = self._error or error
         self.stop()
 
-    def _hand_in(self, job: Job, body: Body) -> None:
+    def _hand_in(self, job: Job, body: Body | None) -> None:
         with self._handing_in:
-            self.core.report(job, body)
+            if body is None:
+                self.core.drop(job)
+            else:
+                self.core.report(job, body)
 
     def _hand_back(self, job: Job) -> None:
         with self._handing_in:

@@ -1,7 +1,7 @@
 """Running one attempt to its words: `perform` for async functions, `perform_sync` for the others.
 
 Nothing that a tool raises comes out of either, `sys.exit`, `KeyboardInterrupt` and `CancelledError` included: each
-would end every worker that tries it. Ctrl-C is not among these: it is a signal, and the worker handles it.
+would end every worker that tries it. Only the cancellation of the attempt itself does. Ctrl-C is not among these: it is a signal, and the worker handles it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import inspect
 from typing import Any
 
+from .inside import is_cancellation
 from .runner import Body, Call, Runner
 
 
@@ -30,7 +31,10 @@ async def perform(runner: Runner, call: Call) -> Body:
 
 
 def perform_sync(runner: Runner, call: Call) -> Body:
-    """Result or failure, in this thread; its time-out is kept by the worker's intake, which ends the process."""
+    """Result or failure, in this thread; its time-out is kept by the worker's intake, which ends the process.
+
+    Raises `AttemptCancelled` where the worker has stopped the attempt.
+    """
     try:
         result = call.start()
         if inspect.isawaitable(result):
@@ -40,6 +44,8 @@ def perform_sync(runner: Runner, call: Call) -> Body:
                 f"{call.task.name} is a sync activity and returned an awaitable: write 'async def'"
             )
             raise TypeError(told)
-    except BaseException as error:  # noqa: BLE001 as above
+    except BaseException as error:
+        if is_cancellation(error):
+            raise
         return runner.failed(call.task, error)
     return runner.completed(call, result)

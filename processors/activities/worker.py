@@ -20,6 +20,7 @@ from .definitions import Declared
 from .hung import Ending, Pulse, end_process
 from .lane import FLUSH_MS, Lane
 from .runner import Runner
+from .superseded import Superseded
 
 CONCURRENCY_DEFAULT = 100
 """Activities of one queue that run at once: they wait for others most of their time."""
@@ -64,12 +65,14 @@ class Worker:
         self.app = app
         self._monotonic = monotonic
         runner = Runner(app.activities, worker_id=worker_id, digest_key=digest_key)
+        self._superseded = Superseded(log, topics.attempts)
         self.lanes = [
             Lane(
                 log,
                 topics,
                 queue,
                 runner,
+                self._superseded,
                 group=f"{group or topics.namespace + '.workers'}.{queue}",
                 worker_id=worker_id,
                 now_ms=now_ms,
@@ -106,6 +109,7 @@ class Worker:
         finally:
             self.stop()
             done = await asyncio.gather(*running, return_exceptions=True)
+            self._superseded.close()
         for error in done:
             if isinstance(error, BaseException):
                 raise error

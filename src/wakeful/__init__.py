@@ -10,8 +10,10 @@ if not (_Path(__file__).parent / "events").is_dir():
         "with `git clone -c core.symlinks=true`, or install a wheel"
     )
 
+from .processors.activities.beats import AttemptCancelled
 from .processors.activities.contracts import Read, Retry, RetryLater, Write
 from .processors.activities.definitions import Action, Activity, Needs, activity
+from .processors.activities.inside import cancelled, heartbeat, progress
 from .processors.workflow.definitions import Message, Workflow, workflow
 from .processors.workflow.errors import ActivityError, UnapprovedAction
 from .processors.workflow.turn import Approval, Turn
@@ -22,6 +24,7 @@ __all__ = [
     "Activity",
     "ActivityError",
     "Approval",
+    "AttemptCancelled",
     "Message",
     "Needs",
     "Read",
@@ -33,5 +36,8 @@ __all__ = [
     "Workflow",
     "Write",
     "activity",
+    "cancelled",
+    "heartbeat",
+    "progress",
     "workflow",
 ]
