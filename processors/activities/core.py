@@ -72,14 +72,14 @@ def no_failpoint(_name: str) -> None:
 class Job:
     """One attempt to run. `fresh`: it was never handed to any worker before, so nothing of it can have run.
 
-    `seen`: this very attempt lay there when the partition was given to this worker, so another may run it.
+    `seen_ms`: when it came into the log, if it lay there before this worker had its partition: another may run it.
     """
 
     task: ActivityTask
     command_id: str
     fresh: bool
     tickets: list[Ticket] = field(default_factory=list)
-    seen: bool = False
+    seen_ms: int | None = None
 
     def lies_in(self, places: Sequence[Place]) -> bool:
         """Whether its task was delivered from these partitions, and from no other."""
@@ -261,6 +261,15 @@ class WorkerCore:
         """How many of these partitions' jobs have no acknowledged result."""
         return sum(job.lies_in(places) for job in self._jobs.values())
 
+    def has(self, job: Job) -> bool:
+        """Whether its result is still to be acknowledged."""
+        return self._jobs.get(job.command_id) is job
+
+    def results_of(self, jobs: Sequence[Job]) -> set[str]:
+        """Which of these have a result in the log by now; raises `LogFault` where it cannot be read."""
+        since_ms = min(job.seen_ms or 0 for job in jobs)
+        return self._settled.found_among({job.command_id for job in jobs}, since_ms)
+
     def _adopt(self) -> None:
         """Positions partitions that were just given to us, and notes their ends: what lies below may have run."""
         if not self._arriving:
@@ -326,8 +335,8 @@ class WorkerCore:
             return None
         self.counts.taken += 1
         fresh = task.attempt == 1 and record.offset >= mark.fresh_from
-        job = Job(task, command_id, fresh, [ticket], seen=record.offset < mark.fresh_from)
-        self._jobs[command_id] = job
+        seen_ms = record.timestamp_ms if record.offset < mark.fresh_from else None
+        job = self._jobs[command_id] = Job(task, command_id, fresh, [ticket], seen_ms)
         return job
 
     def _bury(self, record: Record, ticket: Ticket, error: Undecodable | InvalidKey) -> None:

@@ -24,6 +24,7 @@ from math import inf
 from types import FrameType
 
 from ...events.errors import Transient
+from ...events.log.protocol import Place
 from .core import Job
 
 EXIT_CODE = 70
@@ -79,6 +80,15 @@ class Attempts:
     def of(self, job: Job) -> Attempt | None:
         """The open attempt of a job."""
         return self._open.get(job)
+
+    def remaining_ms(self, places: Sequence[Place], now: float) -> dict[Job, int]:
+        """The open ones of these partitions that run, and for how long each may go on."""
+        attempts = [a for a in list(self._open.values()) if a.limit_at < inf]
+        return {
+            attempt.job: int((attempt.limit_at - now) * 1000)
+            for attempt in attempts
+            if attempt.job.lies_in(places)
+        }
 
     @property
     def in_loop(self) -> int:

@@ -23,7 +23,9 @@ from ...events.log.protocol import Log, Place
 from ...events.topics import Topics
 from .core import Job, WorkerCore
 from .hung import ATTENDED, LOOK_MS, SILENT_MS, Attempt, Attempts, Ending, Hung, Pulse, frame_of
+from .leases import Leases
 from .performing import perform, perform_sync
+from .redelivered import Redelivered
 from .room import Room
 from .runner import Body, Runner
 from .running import Running
@@ -54,6 +56,7 @@ class Lane:
         queue: str,
         runner: Runner,
         superseded: Superseded,
+        leases: Leases,
         *,
         group: str,
         worker_id: str,
@@ -100,6 +103,13 @@ class Lane:
             runner, send=self.core.beat, monotonic=monotonic, over=self._superseded
         )
         superseded.tell(self._over)
+        self._redelivered = Redelivered(
+            self.core,
+            leases,
+            monotonic=monotonic,
+            now_ms=now_ms,
+            drop=lambda job: self._hand_in(job, None),
+        )
         self._handing_in = threading.Lock()
         self._error: BaseException | None = None
         self._look_at = 0.0
@@ -157,7 +167,7 @@ class Lane:
         commit_at = 0.0
         while not self._stopping.is_set():
             room = self._room.wait()
-            jobs = self.core.poll(max(room, 1), POLL_MS if room else 0)
+            jobs = self._redelivered.admit(self.core.poll(max(room, 1), POLL_MS if room else 0))
             if jobs:
                 self._loop.call_soon_threadsafe(self._accept, jobs)
             now = self._monotonic()
@@ -171,10 +181,15 @@ class Lane:
         if self._drained:
             return  # it leaves the group, and has waited for what it was willing to wait for
         self._loop.call_soon_threadsafe(self._give_back_waiting_in, places)
+        for job in self._redelivered.take_back(places):
+            self._hand_back(job)
         self._wait_until_settled(lambda: self.core.unsettled_in(places))
+        self._redelivered.leave(self._attempts.remaining_ms(places, self._monotonic()))
 
     def _drain(self) -> None:
         self._loop.call_soon_threadsafe(self._give_back_waiting)
+        for job in self._redelivered.take_back():
+            self._hand_back(job)
         try:
             self._wait_until_settled(self._going_on)
             for attempt in self._attempts.in_threads():
@@ -182,6 +197,7 @@ class Lane:
             self._loop.call_soon_threadsafe(self._cancel_all)
             self._wait_until_settled(lambda: 0 if self._cut_off else self.core.running)
             self.core.flush(FLUSH_MS)
+            self._redelivered.close()
         finally:
             self._drained = True
             self.core.close()

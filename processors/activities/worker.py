@@ -19,6 +19,7 @@ from .core import no_failpoint
 from .definitions import Declared
 from .hung import Ending, Pulse, end_process
 from .lane import FLUSH_MS, Lane
+from .leases import Leases, NoLeases
 from .runner import Runner
 from .superseded import Superseded
 
@@ -49,6 +50,7 @@ class Worker:
         concurrency: int = CONCURRENCY_DEFAULT,
         sync_concurrency: int = SYNC_CONCURRENCY_DEFAULT,
         drain_ms: int = DRAIN_MS_DEFAULT,
+        leases: Leases | None = None,
         hit: Callable[[str], None] = no_failpoint,
         monotonic: Callable[[], float] = time.monotonic,
         end: Callable[[int], object] = end_process,
@@ -73,6 +75,7 @@ class Worker:
                 queue,
                 runner,
                 self._superseded,
+                leases or NoLeases(),
                 group=f"{group or topics.namespace + '.workers'}.{queue}",
                 worker_id=worker_id,
                 now_ms=now_ms,
