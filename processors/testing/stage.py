@@ -21,6 +21,7 @@ from ...events.records import ActivityTask, Failure
 from ..activities.definitions import KEY, Activity, problems
 from ..activities.runner import Body, Call, Runner
 from ..app import App
+from .attempts import within
 from .errors import Misuse
 
 WORKER = "rehearsal"
@@ -163,10 +164,11 @@ class Stage:
         """The real function, under its real start-to-close limit."""
         limit_s = call.task.start_to_close_ms / 1_000
         try:
-            if activity.is_sync:
-                result = _in_a_thread(call.start, limit_s)
-            else:
-                result = _to_the_end(activity.function(**call.arguments), limit_s)
+            with within(call.task, self.digest_key):
+                if activity.is_sync:
+                    result = _in_a_thread(call.start, limit_s)
+                else:
+                    result = _to_the_end(activity.function(**call.arguments), limit_s)
         except _OutOfTime:
             return self._runner.timed_out(call.task)
         except Misuse:
@@ -202,7 +204,7 @@ def _to_the_end(awaitable: Awaitable[Any], limit_s: float | None = None) -> Any:
     except RuntimeError:
         return asyncio.run(limited())
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(lambda: asyncio.run(limited())).result()
+        return pool.submit(copy_context().run, lambda: asyncio.run(limited())).result()
 
 
 def _in_a_thread(function: Callable[[], Any], limit_s: float) -> Any:

@@ -3,7 +3,7 @@
 import re
 
 from wakeful.events.limits import PAYLOAD_MAX
-from wakeful.processors.activities import definitions, hung, lane, runner, worker
+from wakeful.processors.activities import beats, definitions, hung, lane, runner, superseded, worker
 from wakeful.processors.workflow.definitions import Workflow
 
 from .readme import ROOT
@@ -21,6 +21,8 @@ def test_its_python_runs_from_top_to_bottom() -> None:
         "find_order": False,
         "refund": True,
         "fetch": True,
+        "count_orders": True,
+        "watch": True,
     }
 
 
@@ -38,3 +40,4 @@ def test_its_numbers_are_those_of_the_code() -> None:
     assert definitions.TIMEOUT_DEFAULT == "60s"
     assert definitions.SCHEDULE_TO_CLOSE_DEFAULT == "24h"
     assert PAYLOAD_MAX == 256 * 1024
+    assert (beats.SHARE, beats.PROGRESS_MS, superseded.LOOK_MS) == (3, 1_000, 100)
