@@ -193,6 +193,7 @@ class Lane:
         try:
             self._wait_until_settled(self._going_on)
             for attempt in self._attempts.in_threads():
+                self._running.leave(attempt.job)
                 self._give_back(attempt.job)  # its thread goes on, and what it says is not heard
             self._loop.call_soon_threadsafe(self._cancel_all)
             self._wait_until_settled(lambda: 0 if self._cut_off else self.core.running)
@@ -257,6 +258,7 @@ class Lane:
         job, frame = attempt.job, frame_of(thread_id)
         if not self._attempts.claim(job):
             return  # it has ended just now
+        self._running.leave(job)
         body = self._runner.hung(job.task, frame)
         self._hand_in(job, body)
         told = f"{body.failure.message} ({job.command_id})"

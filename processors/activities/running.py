@@ -89,6 +89,12 @@ class Running:
             beats.stop(Stop.OVER)
         return beats is not None
 
+    def leave(self, job: Job) -> None:
+        """Somebody else has spoken for it: what its body says from now on is not heard, and it is told so."""
+        beats = self._open.get(job.command_id)
+        if beats is not None:
+            beats.close(completed=False)
+
     def look(self) -> None:
         """Sends what the throttle has kept, and fences attempts whose beats do not arrive."""
         for beats in list(self._open.values()):

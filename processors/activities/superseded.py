@@ -100,14 +100,17 @@ class Superseded:
                 return
 
     def _opened(self) -> Reader:
-        """The reader, where it was before a fault, else at the end."""
+        """The reader, where it was before a fault; else at the end, for which the intake may wait a while."""
         if self._reader is None:
-            places = [Place(self._topic, n) for n in range(self._log.partitions(self._topic))]
-            for place, (first, end) in self._log.ends(places, Isolation.COMMITTED).items():
-                self._positions[place] = max(first, self._positions.get(place, end))
+            self._positions = self._positions or self._ends()
             self._reader = self._log.reader(Isolation.COMMITTED)
             self._reader.assign(self._positions)
         return self._reader
+
+    def _ends(self) -> dict[Place, int]:
+        places = [Place(self._topic, n) for n in range(self._log.partitions(self._topic))]
+        ends = self._log.ends(places, Isolation.COMMITTED)
+        return {place: end for place, (_, end) in ends.items()}
 
     def _take(self, record: Record) -> None:
         try:
