@@ -11,6 +11,8 @@ import redis
 from wakeful.processors.activities import redis_leases as module
 from wakeful.processors.activities.redis_leases import RedisLeases
 
+from .conftest import until
+
 PATIENCE_S = 0.5
 """For a call that may take 50 ms, on a machine that is busy with other things."""
 
@@ -164,3 +166,10 @@ def test_a_failure_tells_neither_url_nor_password(connect, monkeypatch):
     leases.held(["a#1"])
     assert len(told) == 1
     assert "secret" not in repr(told)
+
+
+def test_a_worker_without_its_redis_does_all_its_work(guarded, run, connect):
+    sessions = [f"s{n}" for n in range(20)]
+    guarded.put(*[guarded.task("find_order", {"order_id": "A"}, session) for session in sessions])
+    run(leases=connect("redis://127.0.0.1:1/0"))
+    until(lambda: len(guarded.results()) == 20, "all results of tasks that may have run before")

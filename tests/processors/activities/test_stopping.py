@@ -206,6 +206,19 @@ def test_a_heartbeat_and_its_progress_reach_the_session(guarded, run):
     assert [type(c.body).__name__ for c in guarded.commands()][-1] == "FailActivity"
 
 
+def test_no_clock_runs_while_an_attempt_waits_for_its_turn(guarded, run, stubborn):
+    running = run(stubborn.app, concurrency=1)
+    first, second = (guarded.task("beats", {"n": n}, f"s{n}", heartbeat_ms=60_000) for n in (1, 2))
+    guarded.put(first, partition=0)
+    until(lambda: stubborn.has("began", 1), "the first runs")
+    guarded.put(second, partition=1)
+    until(lambda: running.lane.core.running == 2, "the second waits")
+    assert [beat.header.session_id for beat in guarded.beats()] == ["s1"]
+    stubborn.go_on.set()
+    until(lambda: len(guarded.results()) == 2, "both results")
+    assert [beat.header.session_id for beat in guarded.beats()] == ["s1", "s2"]
+
+
 def test_progress_of_an_attempt_that_hangs_is_told_before_its_end(guarded, run, stubborn):
     told = []
 
