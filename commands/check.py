@@ -12,9 +12,20 @@ from ..events.errors import InvalidPayload
 from ..events.limits import KEPT_BYTES_MAX, KEPT_COMMANDS_MAX, PAYLOAD_MAX
 from ..events.payloads import load_json
 from ..events.records import Payload
-from ..events.state import CLOCK_SKEW_MS, DEDUPE_MS, Head, QueuedMessage, SessionState, State
+from ..events.state import (
+    CLOCK_SKEW_MS,
+    DEDUPE_MS,
+    MESSAGE,
+    Head,
+    QueuedMessage,
+    SessionState,
+    State,
+)
 from . import models as m
 from .next_valid import why_ended
+
+NAME_LENGTH_MAX = 200
+"""Characters of a signal's or a trigger's name: what a client may send, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +81,9 @@ def check_kept(session: SessionState, command: m.Command, command_hash: bytes) -
 
 def check_room(state: State, *, spare_commands: int = 0, spare_bytes: int = 0) -> Refusal | None:
     """Whether one more message or kept command has room; a flood must not grow a state without bound."""
-    kept = len(state.queue) + len(state.parked)
+    kept = len(state.queue) + len(state.parked) + len(state.signals)
     size = sum(map(_size, state.queue)) + sum(len(p.command) for p in state.parked)
+    size += sum(_data_size(signal.data) + len(signal.signal_id) for signal in state.signals)
     if kept < KEPT_COMMANDS_MAX + spare_commands and size < KEPT_BYTES_MAX + spare_bytes:
         return None
     why = "release it first" if state.hold is not None else "wait until it has taken some"
@@ -150,6 +162,12 @@ def _freshness(state: State, command: m.Command) -> Refusal | None:
             return _message(payload) or check_room(state)
         case m.DecideApproval() as decision:
             return _decision(state, decision)
+        case m.SendSignal(name=name, data=payload):
+            return _name("signal", name) or _message(payload) or check_room(state)
+        case m.StartTurn(trigger=trigger, data=payload):
+            return _trigger(trigger) or _message(payload) or check_room(state)
+        case m.ResolveActivity() as resolving:
+            return _resolution(state, resolving)
         case m.ReleaseSession():
             if state.hold is None:
                 return Refusal(
@@ -158,6 +176,44 @@ def _freshness(state: State, command: m.Command) -> Refusal | None:
         case _:
             pass
     return None
+
+
+def _name(what: str, name: str) -> Refusal | None:
+    if 1 <= len(name) <= NAME_LENGTH_MAX and name.isprintable():
+        return None
+    told = (
+        f"{what} name {name[:NAME_LENGTH_MAX]!a}: use 1 to {NAME_LENGTH_MAX} printable characters"
+    )
+    return Refusal("freshness", "invalid_name", told)
+
+
+def _trigger(trigger: str) -> Refusal | None:
+    if trigger != MESSAGE:
+        return _name("trigger", trigger)
+    return Refusal(
+        "freshness", "invalid_name", f"trigger {MESSAGE!r} is for messages: send one, or name it"
+    )
+
+
+def _resolution(state: State, body: m.ResolveActivity) -> Refusal | None:
+    if body.resolution not in ("completed", "failed"):
+        told = f"resolution {body.resolution!r} is neither 'completed' nor 'failed'"
+        return Refusal("freshness", "unknown_resolution", told)
+    if any(u.activity_id == body.activity_id for u in state.uncertain):
+        if (body.resolution == "completed") == (body.result is not None):
+            return None if body.result is None else _message(body.result)
+        told = "a completed activity has a result, and a failed one has none"
+        return Refusal("freshness", "wrong_result", f"{told}: resolve {body.activity_id} so")
+    for past in reversed(state.settled):
+        if past.activity_id == body.activity_id:
+            told = f"activity {body.activity_id} is {past.outcome} already"
+            return Refusal("ordering", "already_settled", told)
+    open_ids = ", ".join(u.activity_id for u in state.uncertain) or "none"
+    return Refusal(
+        "freshness",
+        "not_uncertain",
+        f"activity {body.activity_id!r} is not uncertain here (uncertain: {open_ids})",
+    )
 
 
 def _message(payload: Payload) -> Refusal | None:
@@ -173,8 +229,12 @@ def _message(payload: Payload) -> Refusal | None:
 
 
 def _size(queued: QueuedMessage) -> int:
-    texts = queued.message_id + queued.actor + (queued.message.ref or "")
-    return len(queued.message.inline or b"") + len(queued.message.digest) + len(texts.encode())
+    texts = queued.message_id + queued.actor + queued.reason
+    return _data_size(queued.message) + len(texts.encode())
+
+
+def _data_size(payload: Payload) -> int:
+    return len(payload.inline or b"") + len(payload.digest) + len((payload.ref or "").encode())
 
 
 def _decision(state: State, decision: m.DecideApproval) -> Refusal | None:

@@ -7,30 +7,39 @@ if it is read long after, and one appended later loses.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..events import records as r
-from ..events.evolve import failure_digest
 from ..events.limits import RESULTS_BYTES_SPARE, RESULTS_SPARE
-from ..events.retries import SCHEDULE_TO_CLOSE, may_retry, retry_due_ms
-from ..events.state import Head, OpenActivity, SessionState, State
+from ..events.state import MESSAGE, Head, SessionState, State, silent_from
 from . import models as m
 from .check import Refusal, check, check_age, check_kept, check_room, is_repeat
-
-ACTIVITY_ID_MAX = 32
-"""Characters of `turn.step`: two counters of this session, never longer."""
+from .reports import fell_silent, report, timed_out
 
 
-def due(state: State, now_ms: int) -> r.EventBody | None:
-    """The earliest fact that the log's clock owes this session at `now_ms`; none while it is held or ended."""
+def due(
+    state: State, now_ms: int, *, beats: Mapping[str, int] | None = None, session: str = ""
+) -> r.EventBody | None:
+    """The earliest fact that the log's clock owes this session at `now_ms`; none while it is held or ended.
+
+    `beats` are the last heartbeats by activity (one that is not there is taken as fresh); `session` is the key, which
+    draws the jitter of a back-off.
+    """
     if state.hold is not None or state.ended:
         return None
     facts: list[tuple[int, int, r.EventBody]] = [
-        (a.deadline_ms, a.step, _timed_out(a)) for a in state.activities if a.deadline_ms <= now_ms
+        (a.deadline_ms, a.step, timed_out(a)) for a in state.activities if a.deadline_ms <= now_ms
     ]
     facts += [
         (a.retry_due_ms, a.step, r.ActivityRetried(a.activity_id, a.attempt + 1))
         for a in state.activities
         # Past its deadline nobody waits for another attempt, and none is dispatched.
         if a.retry_due_ms is not None and a.retry_due_ms <= now_ms < a.deadline_ms
+    ]
+    facts += [
+        (silent_ms, a.step, fell_silent(a, session, silent_ms))
+        for a in state.activities
+        if a.started and (silent_ms := silent_from(a, beats or {}, now_ms)) <= now_ms
     ]
     facts += [
         (a.expires_at_ms, a.step, r.ApprovalExpired(a.proposal_id))
@@ -61,7 +70,7 @@ def decide(
     ):
         return keep(session.head, session.state, command, command_hash, encoded, now_ms)
     if isinstance(command.body, m.INTERNAL):
-        return _internal(session.state, command.header, command.body, now_ms)
+        return report(session.state, command.header, command.body, now_ms)
     if is_repeat(session.head, command, command_hash):
         return []
     refusal = check(session, command, command_hash, now_ms)
@@ -80,7 +89,7 @@ def keep(
 
     A repeat and one of unknown age are not: dedupe could not tell them from the first one later, and both would run.
     """
-    if isinstance(command.body, m.FireTimer):
+    if isinstance(command.body, m.FireTimer | m.HeartbeatActivity):
         return []
     refusal = None
     if isinstance(command.body, m.INTERNAL):
@@ -107,7 +116,7 @@ def decide_parked(
     from there, too: the hold was rest enough.
     """
     if isinstance(command.body, m.INTERNAL):
-        return _internal(session.state, command.header, command.body, at_ms)
+        return report(session.state, command.header, command.body, at_ms)
     refusal = check_kept(session, command, command_hash or b"")
     return [refused(command, refusal)] if refusal else _external(session.state, command)
 
@@ -135,108 +144,79 @@ def _external(state: State, command: m.Command) -> list[r.EventBody]:
             return [r.SessionReleased(reason)]
         case m.OpenSession(workflow=workflow):
             return [r.SessionOpened(workflow)]
-        case m.CompleteActivity() | m.FailActivity() | m.FireTimer():
+        case m.ResolveActivity() as resolving:
+            return [_resolved(state, resolving)]
+        case m.SendSignal(name=name, data=data):
+            return [r.SignalReceived(command.header.command_id, name, data)]
+        case m.StartTurn(trigger=trigger, reason=reason, data=data):
+            return [r.TriggerReceived(command.header.command_id, trigger, reason, data)]
+        case (
+            m.CompleteActivity()
+            | m.FailActivity()
+            | m.HeartbeatActivity()
+            | m.ReturnActivity()
+            | m.FireTimer()
+        ):
             return []
+
+
+def _resolved(state: State, body: m.ResolveActivity) -> r.ActivityResolved:
+    attempts = (u.attempt for u in state.uncertain if u.activity_id == body.activity_id)
+    return r.ActivityResolved(
+        body.activity_id, next(attempts, 1), body.resolution, body.result, body.comment
+    )
 
 
 def cancellation(state: State, reason: str) -> list[r.EventBody]:
     """The whole stop: nothing is dispatched from the first of these facts on."""
+    in_doubt = _may_have_run(state)
     return [
         r.CancellationRequested(reason),
-        *(r.ApprovalWithdrawn(a.proposal_id, "the session is cancelled") for a in state.approvals),
-        *(r.TimerCancelled(t.timer_id, "the session is cancelled") for t in state.timers),
-        *(
-            r.ActivityCancelled(a.activity_id, a.attempt, "the session is cancelled")
-            for a in state.activities
-        ),
+        *withdrawals(state, "the session is cancelled"),
         r.SessionCancelled(
             done=tuple(s.activity_id for s in state.settled if s.outcome == "completed"),
             undone=tuple(a.proposal_id for a in state.approvals),
-            uncertain=tuple(a.activity_id for a in state.activities),
+            uncertain=tuple(activity_id for activity_id, _ in in_doubt),
         ),
     ]
 
 
-def _internal(
-    state: State,
-    header: m.CommandHeader,
-    body: m.CompleteActivity | m.FailActivity | m.FireTimer,
-    now_ms: int,
-) -> list[r.EventBody] | Refusal:
-    if isinstance(body, m.FireTimer):
-        return []  # a nudge: whatever is due became fact before this command was looked at
-    running = next((a for a in state.activities if a.activity_id == body.activity_id), None)
-    if running is not None and _awaited(running, body.attempt):
-        if isinstance(body, m.CompleteActivity):
-            return [r.ActivityCompleted(body.activity_id, body.attempt, body.result, body.worker)]
-        return [_failed(running, header, body, now_ms)]
-    digest = (
-        body.result.digest if isinstance(body, m.CompleteActivity) else failure_digest(body.failure)
-    )
-    for settled in state.settled:
-        if (settled.activity_id, settled.attempt, settled.digest) == (
-            body.activity_id,
-            body.attempt,
-            digest,
-        ):
-            return []  # the same result once more: its worker did not see the first acknowledged
-    newest = _newest(running) if running is not None else body.attempt
-    if body.attempt > newest or not _ever_requested(state, body.activity_id):
-        told = f"activity {body.activity_id!r}, attempt {body.attempt} was never dispatched in this session"
-        return Refusal("scope", "unknown_activity", told)
-    return [_late(body)]
+def withdrawals(state: State, told: str) -> list[r.EventBody]:
+    """The end of all that is still open, where nobody waits for it any more."""
+    return [
+        *(r.ApprovalWithdrawn(a.proposal_id, told) for a in state.approvals),
+        *(r.TimerCancelled(t.timer_id, told) for t in state.timers),
+        *(r.WaitWithdrawn(receive.wait_id, told) for receive in state.receives),
+        *(
+            r.ActivityCancelled(activity_id, attempt, told)
+            for activity_id, attempt in _may_have_run(state)
+        ),
+    ]
 
 
-def _awaited(running: OpenActivity, attempt: int) -> bool:
-    """The fence: only the newest attempt counts, and only until it has failed."""
-    return running.attempt == attempt and running.retry_due_ms is None
+def _may_have_run(state: State) -> list[tuple[str, int]]:
+    running = [(a.activity_id, a.attempt) for a in state.activities]
+    return running + [(u.activity_id, u.attempt) for u in state.uncertain]
 
 
-def _newest(running: OpenActivity) -> int:
-    """The highest attempt that can be told of: a scheduled one is not dispatched yet, but granted."""
-    return running.attempt if running.retry_due_ms is None else running.attempt + 1
+def deliverable(state: State) -> r.EventBody | None:
+    """What the session has kept and its turn waits to receive: the next fact, once nothing else follows from the last.
 
-
-def _failed(
-    running: OpenActivity, header: m.CommandHeader, body: m.FailActivity, now_ms: int
-) -> r.ActivityRetryScheduled | r.ActivityFailed:
-    """Another attempt, if the policy of the request has one left before the deadline; else the end."""
-    policy = running.retry
-    if policy is not None and may_retry(policy, body.attempt, body.failure):
-        name = f"{header.tenant}/{header.session_id}/{body.activity_id}#{body.attempt}"
-        due_ms = retry_due_ms(policy, body.attempt, body.failure, now_ms=now_ms, name=name)
-        if due_ms < running.deadline_ms:
-            return r.ActivityRetryScheduled(
-                body.activity_id, body.attempt + 1, due_ms, body.failure, body.worker
-            )
-    return r.ActivityFailed(body.activity_id, body.attempt, body.failure, body.worker)
-
-
-def _late(body: m.CompleteActivity | m.FailActivity) -> r.LateResultRecorded:
-    if isinstance(body, m.CompleteActivity):
-        return r.LateResultRecorded(
-            body.activity_id, body.attempt, "completed", body.result, None, body.worker
+    Asked only between activations of the workflow, so that a replay, which is fed one fact at a time, meets the same.
+    """
+    if state.hold is not None or state.ended:
+        return None
+    for receive in state.receives:
+        if receive.kind == "signal":
+            for signal in state.signals:
+                if signal.name == receive.name:
+                    return r.SignalDelivered(receive.wait_id, signal.signal_id, signal.data)
+            continue
+        taken = tuple(
+            r.TakenMessage(queued.message_id, queued.actor, queued.message)
+            for queued in state.queue
+            if queued.trigger == MESSAGE
         )
-    return r.LateResultRecorded(
-        body.activity_id, body.attempt, "failed", None, body.failure, body.worker
-    )
-
-
-def _ever_requested(state: State, activity_id: str) -> bool:
-    """Whether the id (`turn.step`) lies in what this session has run so far."""
-    if len(activity_id) > ACTIVITY_ID_MAX:
-        return False
-    turn, _, step = activity_id.partition(".")
-    if not (turn.isascii() and turn.isdigit() and step.isascii() and step.isdigit()):
-        return False
-    return (
-        1 <= int(turn) <= state.turn
-        and int(step) >= 1
-        and (int(turn) < state.turn or int(step) <= state.steps)
-    )
-
-
-def _timed_out(activity: OpenActivity) -> r.ActivityFailed:
-    told = f"no result for {activity.name} before its schedule-to-close deadline at {activity.deadline_ms}"
-    failure = r.Failure(kind="timed_out", type=SCHEDULE_TO_CLOSE, message=told, detail="")
-    return r.ActivityFailed(activity.activity_id, activity.attempt, failure, worker="")
+        if taken or not receive.wait:
+            return r.InboxTaken(receive.wait_id, taken)
+    return None

@@ -13,6 +13,9 @@ def next_valid(state: State) -> tuple[NextValid, ...]:
         NextValid("DecideApproval", *_decide_approval(state)),
         NextValid("CancelSession", *_cancel(state)),
         NextValid("ReleaseSession", *_release(state)),
+        NextValid("SendSignal", *_signal(state)),
+        NextValid("StartTurn", *_send(state)),
+        NextValid("ResolveActivity", *_resolve(state)),
     )
 
 
@@ -28,6 +31,11 @@ def obligations(state: State) -> tuple[Obligation, ...]:
             (t.step, Obligation("timer", t.timer_id, "sleep", t.due_ms, "fires"))
             for t in state.timers
         ),
+        *(
+            (u.step, Obligation("uncertain", u.activity_id, u.name, None, "waits to be resolved"))
+            for u in state.uncertain
+        ),
+        *((w.step, Obligation(w.kind, w.wait_id, w.name, None, "waits")) for w in state.receives),
     ]
     return tuple(obligation for _, obligation in sorted(owed, key=lambda pair: pair[0]))
 
@@ -71,3 +79,18 @@ def _release(state: State) -> tuple[bool, str]:
     if state.hold is None:
         return False, "the session is not held"
     return True, f"held: {state.hold.reason}"
+
+
+def _signal(state: State) -> tuple[bool, str]:
+    if state.ended:
+        return False, why_ended(state)
+    awaited = [receive.name for receive in state.receives if receive.kind == "signal"]
+    return True, f"awaited: {', '.join(awaited)}" if awaited else "kept until a turn asks for it"
+
+
+def _resolve(state: State) -> tuple[bool, str]:
+    if state.ended:
+        return False, why_ended(state)
+    if not state.uncertain:
+        return False, "no activity is uncertain"
+    return True, ", ".join(f"{u.activity_id} ({u.name})" for u in state.uncertain)

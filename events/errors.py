@@ -76,3 +76,10 @@ class Undecodable(Rejected):
         super().__init__(f"{reason}: {detail}")
         self.reason = reason
         self.detail = detail
+
+
+class Unfoldable(Exception):
+    """An event cannot follow a state under this code; its session is held until code that can fold it is deployed.
+
+    Not a `WakefulError`: nobody outside of the fold sees it.
+    """

@@ -7,10 +7,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from hashlib import sha256
 
+from . import evolve_activities as activities
+from . import evolve_receiving as receiving
 from . import records as r
 from . import state as s
+from .errors import Unfoldable
 from .state import Head, SeenCommand, State, Status
 from .transitions import targets
 
@@ -21,6 +23,11 @@ Obligated = (
     | r.ActivityCancelled
     | r.ActivityRetryScheduled
     | r.ActivityRetried
+    | r.ActivityStarted
+    | r.ActivityProgressed
+    | r.ActivityReturned
+    | r.ActivityUncertain
+    | r.ActivityResolved
     | r.ApprovalRequested
     | r.ApprovalGranted
     | r.ApprovalRejected
@@ -30,10 +37,6 @@ Obligated = (
     | r.TimerFired
     | r.TimerCancelled
 )
-
-
-class Unfoldable(Exception):
-    """This event cannot follow this state under this code; the session is held until code that can is deployed."""
 
 
 def fold_head(head: Head, envelope: r.Envelope, event_hash: bytes) -> Head:
@@ -96,17 +99,18 @@ def evolve(state: State | None, event: r.Event) -> State:
         return _opened(body)
     status = allowed[0]
     match body:
-        case r.MessageReceived():
-            queued = s.QueuedMessage(body.message_id, event.envelope.actor, body.message)
-            return replace(state, queue=(*state.queue, queued))
         case r.TurnStarted():
             return _turn_started(state, body)
-        case r.ReplySent():
+        case r.TurnContinued():
+            return replace(state, data=body.state, steps=body.steps, grants=())
+        case r.ReplySent() | r.VersionMarked():
             return replace(state, steps=body.step)
-        case r.TurnCompleted() | r.SessionCompleted():
+        case r.ArtifactRecorded():
+            return _relied_on(state, body)
+        case r.TurnCompleted():
             return _turn_ended(state, status, body.state)
-        case r.SessionFailed() | r.SessionCancelled():
-            return _turn_ended(state, status, state.data)
+        case r.SessionCompleted() | r.SessionFailed() | r.SessionCancelled():
+            return _ended(state, status)
         case r.SessionWaiting():
             return replace(state, status=status)
         case r.CancellationRequested() | r.CommandRefused() | r.LateResultRecorded():
@@ -122,6 +126,17 @@ def evolve(state: State | None, event: r.Event) -> State:
             return replace(state, status=_released(state), hold=None, parked=())
         case r.SessionOpened():
             raise Unfoldable(f"the session is open already (seq {event.envelope.seq})")
+        case (
+            r.MessageReceived()
+            | r.TriggerReceived()
+            | r.SignalReceived()
+            | r.SignalAwaited()
+            | r.SignalDelivered()
+            | r.InboxAwaited()
+            | r.InboxTaken()
+            | r.WaitWithdrawn()
+        ):
+            return receiving.evolve(state, status, body, event.envelope.actor)
         case _:
             return _evolve_obligation(state, status, body, event.envelope.actor)
 
@@ -129,19 +144,6 @@ def evolve(state: State | None, event: r.Event) -> State:
 def _evolve_obligation(state: State, status: str, body: Obligated, actor: str) -> State:
     """What a fact means for what the session owes or awaits."""
     match body:
-        case r.ActivityRequested():
-            return _requested(state, body)
-        case r.ActivityCompleted():
-            return _settled(state, body.activity_id, body.attempt, "completed", body.result.digest)
-        case r.ActivityFailed():
-            digest = failure_digest(body.failure)
-            return _settled(state, body.activity_id, body.attempt, "failed", digest)
-        case r.ActivityCancelled():
-            return _settled(state, body.activity_id, body.attempt, "cancelled", b"")
-        case r.ActivityRetryScheduled():
-            return _retry_scheduled(state, body)
-        case r.ActivityRetried():
-            return _retried(state, body)
         case r.ApprovalRequested():
             proposal = s.OpenApproval(
                 body.proposal_id,
@@ -169,6 +171,8 @@ def _evolve_obligation(state: State, status: str, body: Obligated, actor: str) -
         case r.TimerFired() | r.TimerCancelled():
             left = tuple(t for t in state.timers if t.timer_id != body.timer_id)
             return replace(state, status=status, timers=left)
+        case _:
+            return activities.evolve(state, status, body)
 
 
 def _opened(body: r.EventBody) -> State:
@@ -207,83 +211,23 @@ def _turn_ended(state: State, status: str, data: r.Payload | None) -> State:
         approvals=(),
         timers=(),
         grants=(),
+        uncertain=(),
+        receives=(),
         hold=None,
         parked=(),
     )
 
 
-def _requested(state: State, body: r.ActivityRequested) -> State:
-    if body.proposal_id is not None and all(
-        g.proposal_id != body.proposal_id for g in state.grants
-    ):
-        raise Unfoldable(
-            f"activity {body.activity_id} uses approval {body.proposal_id}, which is not granted"
-        )
-    running = s.OpenActivity(
-        body.activity_id, body.step, body.name, body.attempt, body.deadline_ms, body.retry
-    )
-    return replace(
-        state,
-        activities=(*state.activities, running),
-        grants=tuple(g for g in state.grants if g.proposal_id != body.proposal_id),
-        steps=body.step,
-    )
+def _ended(state: State, status: str) -> State:
+    """What is left of a session to which nothing can happen: enough to know repeats, and late results."""
+    ended = _turn_ended(state, status, None)
+    return replace(ended, versions=(), queue=(), decided=(), signals=(), artifacts=())
 
 
-def _settled(state: State, activity_id: str, attempt: int, outcome: str, digest: bytes) -> State:
-    if all(a.activity_id != activity_id for a in state.activities):
-        raise Unfoldable(f"activity {activity_id} has an outcome but is not open")
-    settled = (*state.settled, s.Settled(activity_id, attempt, outcome, digest))
-    return replace(
-        state,
-        activities=tuple(a for a in state.activities if a.activity_id != activity_id),
-        settled=settled[-s.SETTLED_MAX :],
-    )
-
-
-def _retry_scheduled(state: State, body: r.ActivityRetryScheduled) -> State:
-    """The failed attempt is remembered, so that its report sent again is a repeat."""
-    failed = body.attempt - 1
-    if not any(_runs(a, body.activity_id, failed) for a in state.activities):
-        raise Unfoldable(
-            f"activity {body.activity_id} is to be retried, but attempt {failed} does not run"
-        )
-    settled = s.Settled(body.activity_id, failed, "retried", failure_digest(body.failure))
-    return replace(
-        state,
-        activities=tuple(
-            replace(a, retry_due_ms=body.due_ms) if a.activity_id == body.activity_id else a
-            for a in state.activities
-        ),
-        settled=(*state.settled, settled)[-s.SETTLED_MAX :],
-    )
-
-
-def _retried(state: State, body: r.ActivityRetried) -> State:
-    if not any(
-        (a.activity_id, a.attempt) == (body.activity_id, body.attempt - 1)
-        and a.retry_due_ms is not None
-        for a in state.activities
-    ):
-        raise Unfoldable(
-            f"attempt {body.attempt} of activity {body.activity_id} was not scheduled, and is dispatched"
-        )
-    return replace(
-        state,
-        activities=tuple(
-            replace(a, attempt=body.attempt, retry_due_ms=None)
-            if a.activity_id == body.activity_id
-            else a
-            for a in state.activities
-        ),
-    )
-
-
-def _runs(activity: s.OpenActivity, activity_id: str, attempt: int) -> bool:
-    return (activity.activity_id, activity.attempt) == (
-        activity_id,
-        attempt,
-    ) and activity.retry_due_ms is None
+def _relied_on(state: State, body: r.ArtifactRecorded) -> State:
+    others = tuple(a for a in state.artifacts if a.artifact_id != body.artifact_id)
+    artifacts = (*others, s.Artifact(body.artifact_id, body.version))
+    return replace(state, steps=body.step, artifacts=artifacts[-s.ARTIFACTS_MAX :])
 
 
 def _decided(state: State, status: str, proposal_id: str, decision: str, actor: str) -> State:
@@ -316,9 +260,3 @@ def _released(state: State) -> str:
     if state.message is not None:
         return Status.RUNNING
     return Status.SUSPENDED if state.turn else Status.OPENED
-
-
-def failure_digest(failure: r.Failure) -> bytes:
-    """What tells a repeated failure from another one."""
-    told = f"{failure.kind}\0{failure.type}\0{failure.message}"
-    return sha256(told.encode(errors="surrogatepass")).digest()

@@ -4,20 +4,55 @@ from __future__ import annotations
 
 from hashlib import sha256
 
+from .contracts import LOOKUP, ONCE
 from .records import Failure, RetryPolicy
+from .state import OpenActivity
 
-RETRIED_KINDS = frozenset({"raised", "timed_out", "unknown_activity"})
+RETRIED_KINDS = frozenset(
+    {"raised", "timed_out", "unknown_activity", "nothing_done", "look_up_failed", "worker_died"}
+)
 """Failures that may pass by themselves. The others (wrong arguments, a result that cannot be stored) do not."""
+
+NOTHING_RAN = frozenset({"unknown_activity", "wrong_arguments", "nothing_done"})
+"""Failures after which it is certain that the tool changed nothing."""
+
+LOOKED_UP = frozenset({"raised", "timed_out"})
+"""Failures that a worker reports of a look-up-able write only after it had looked and found nothing."""
 
 SCHEDULE_TO_CLOSE = "schedule_to_close"
 """Type of the failure that ends an activity at its deadline, attempts left or not."""
+
+HEARTBEAT = "heartbeat"
+"""Type of the failure of an attempt that was silent for too long."""
 
 JITTER = 4
 """One part in so many of a delay is spread, so that sessions that failed together do not come back together."""
 
 
+def in_doubt(contract: str, failure: Failure) -> bool:
+    """Whether the tool may have done its work although an attempt under this contract failed so.
+
+    Not asked of reads and of idempotent writes: they may run again anyway.
+    """
+    if contract not in ONCE and contract != LOOKUP:
+        return False
+    if failure.kind in NOTHING_RAN:
+        return False
+    seen_by_worker = failure.type not in (SCHEDULE_TO_CLOSE, HEARTBEAT)
+    return not (contract == LOOKUP and failure.kind in LOOKED_UP and seen_by_worker)
+
+
+def leaves_doubt(activity: OpenActivity, failure: Failure) -> bool:
+    """Whether anybody can know, after this failure of its newest attempt, that nothing was done.
+
+    An attempt that a worker could not even begin says nothing about the attempts before it.
+    """
+    never_begun = failure.kind in ("unknown_activity", "wrong_arguments")
+    return in_doubt(activity.contract, failure) or (activity.doubtful and never_begun)
+
+
 def may_retry(policy: RetryPolicy | None, attempt: int, failure: Failure) -> bool:
-    """Whether the policy has another attempt after this one failed so."""
+    """Whether the policy has another attempt after this one, the `attempt`-th that counts, failed so."""
     if policy is None or attempt >= policy.attempts_max:
         return False
     if failure.kind not in RETRIED_KINDS or failure.type == SCHEDULE_TO_CLOSE:

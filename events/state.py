@@ -6,6 +6,7 @@ Collections are tuples in the order of the log, so that equal histories give equ
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from .records import Payload, RetryPolicy, Version
@@ -24,6 +25,9 @@ CLOCK_SKEW_MS = 10 * 60_000
 
 SETTLED_MAX = 64
 """Settled activities remembered, so that a result sent again by its worker is a repeat and not news."""
+
+ARTIFACTS_MAX = 1_000
+"""Things outside whose versions are remembered per session; the one not relied on for longest is dropped."""
 
 MESSAGE = "message"
 """The `trigger` of a turn that a message starts."""
@@ -262,12 +266,26 @@ class SessionState:
     state: State = field(default_factory=lambda: State(workflow=""))
 
 
-def next_due(state: State) -> tuple[int, str] | None:
-    """When the log's clock will next owe this session a fact, and about what; null while it is held or ended."""
+def next_due(
+    state: State, beats: Mapping[str, int] | None = None, now_ms: int = 0
+) -> tuple[int, str] | None:
+    """When the log's clock will next owe this session a fact, and about what; null while it is held or ended.
+
+    `beats` are the last heartbeats by activity. One that is not there counts as seen at `now_ms`: a new owner gives
+    each attempt a fresh interval.
+    """
     if state.hold is not None or state.ended:
         return None
     due = [(a.deadline_ms, a.activity_id) for a in state.activities]
     due += [(a.retry_due_ms, a.activity_id) for a in state.activities if a.retry_due_ms is not None]
+    due += [
+        (silent_from(a, beats or {}, now_ms), a.activity_id) for a in state.activities if a.started
+    ]
     due += [(a.expires_at_ms, a.proposal_id) for a in state.approvals]
     due += [(t.due_ms, t.timer_id) for t in state.timers]
     return min(due, default=None)
+
+
+def silent_from(activity: OpenActivity, beats: Mapping[str, int], now_ms: int) -> int:
+    """From when on a begun attempt counts as silent for too long."""
+    return beats.get(activity.activity_id, now_ms) + (activity.heartbeat_ms or 0)

@@ -15,7 +15,17 @@ from .state import Status
 Row = tuple[str | None, type, str]
 
 _OPEN = (Status.OPENED, Status.RUNNING, Status.WAITING, Status.SUSPENDED, Status.RECOVERING)
-_WAIT_ENDS = (r.ApprovalGranted, r.ApprovalRejected, r.ApprovalExpired, r.TimerFired)
+_WAIT_ENDS = (
+    r.ApprovalGranted,
+    r.ApprovalRejected,
+    r.ApprovalExpired,
+    r.TimerFired,
+    r.SignalDelivered,
+    r.InboxTaken,
+    r.ActivityResolved,
+    r.ActivityCompleted,  # the late result of one that was uncertain; else met in Running
+    r.ActivityFailed,  # the same
+)
 
 ROWS: tuple[Row, ...] = (
     (None, r.SessionOpened, Status.OPENED),

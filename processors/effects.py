@@ -5,19 +5,23 @@ from __future__ import annotations
 from ..commands.check import Refusal
 from ..commands.models import Command
 from ..events import records as r
+from ..events.state import State
 
 
-def task_of(event: r.Event, requested: r.Event | None) -> r.ActivityTask | None:
-    """The attempt that this event dispatches: as it was requested, with its own number."""
+def task_of(
+    event: r.Event, requested: r.Event | None, state: State | None
+) -> r.ActivityTask | None:
+    """The attempt that this event dispatches: as it was requested, with its own number; `state` is after the event."""
     if requested is None or not isinstance(requested.body, r.ActivityRequested):
         return None
     body, envelope = requested.body, requested.envelope
-    attempt = event.body.attempt if isinstance(event.body, r.ActivityRetried) else body.attempt
+    activities = state.activities if state is not None else ()
+    running = next((a for a in activities if a.activity_id == body.activity_id), None)
     return r.ActivityTask(
         tenant=envelope.tenant,
         session_id=envelope.session_id,
         activity_id=body.activity_id,
-        attempt=attempt,
+        attempt=body.attempt if running is None else running.attempt,
         name=body.name,
         queue=body.queue,
         contract=body.contract,
@@ -28,6 +32,27 @@ def task_of(event: r.Event, requested: r.Event | None) -> r.ActivityTask | None:
         event_seq=event.envelope.seq,
         actor=envelope.actor,
         on_behalf_of=envelope.on_behalf_of,
+        settle_ms=body.settle_ms,
+        heartbeat_ms=body.heartbeat_ms,
+        progress=None if running is None else running.progress,
+    )
+
+
+def over_of(event: r.Event) -> r.AttemptOver | None:
+    """What workers should stop, if this event ends an attempt that they did not report themselves."""
+    match event.body:
+        case r.ActivityCancelled(attempt=attempt) as body:
+            reason = body.reason
+        case r.ActivityRetryScheduled(worker="") as body:
+            attempt, reason = body.attempt - 1, body.failure.message
+        case r.ActivityFailed(worker="") | r.ActivityUncertain(worker="") as body:
+            attempt, reason = body.attempt, body.failure.message
+        case _:
+            return None
+    envelope = event.envelope
+    own = f"{envelope.tenant}/{envelope.session_id}/{body.activity_id.replace('.', '/')}"
+    return r.AttemptOver(
+        envelope.tenant, envelope.session_id, body.activity_id, attempt, own, reason
     )
 
 
@@ -49,6 +74,9 @@ def outcome_of(event: r.Event) -> r.Outcome | None:
                 digest=body.digest,
                 expires_at_ms=body.expires_at_ms,
             )
+        case r.ActivityUncertain() as body:
+            told = f"activity {body.activity_id}: {body.failure.message}"
+            return _outcome(event, "uncertain", reason=body.failure.kind, detail=told)
         case r.CommandRefused() as body:
             return _outcome(event, "refused", reason=body.reason, detail=body.detail, command=True)
         case r.SessionHeld() as body:

@@ -9,9 +9,11 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
+from pydantic import ValidationError
+
 from ..commands import models as m
 from ..commands.check import Facts, Refusal, check_unknown
-from ..commands.decide import decide, decide_parked, due, keep, refused
+from ..commands.decide import decide, decide_parked, deliverable, due, keep, refused
 from ..commands.next_valid import next_valid, obligations
 from ..commands.wire import COMMANDS
 from ..events import records as r
@@ -19,9 +21,12 @@ from ..events.codec import EVENTS, Encoded
 from ..events.evolve import fold_head
 from ..events.hashing import event_hash
 from ..events.payloads import storable_text
-from ..events.state import ParkedCommand, SessionState
+from ..events.state import ParkedCommand, SessionState, State
+from .activities.definitions import problems
 from .app import App
+from .effects import task_of
 from .session import ENGINE, WORKFLOW_ENDS, Received, Session, Stamped
+from .stored_json import read_json
 from .workflow.advance import Position, advance, waiting, withdrawals
 from .workflow.errors import WorkflowStuck
 from .workflow.replay import ASKED
@@ -29,7 +34,7 @@ from .workflow.replay import ASKED
 FACTS_PER_COMMAND_MAX = 5_000
 """Facts that one command may lead to; more is a loop in a workflow (or ours) and holds the session."""
 
-_ITS_OWN = ASKED | r.ActivityRetried
+_ITS_OWN = ASKED | r.ActivityRetried | r.ActivityReturned
 """Facts for the message of the turn, whoever's command brought them up."""
 
 FAULT_MAX = 2_000
@@ -100,6 +105,7 @@ class CommandHandler:
                     session, run, r.SessionOpened(command.body.workflow), command.header.actor
                 )
             return refusal
+        session.listen(run.now_ms)
         self._fire_due(session, run, run.now_ms)
         folded = SessionState(session.head, session.state)
         encoded = (run.received.encoded.fingerprint, run.received.encoded.body)
@@ -107,8 +113,10 @@ class CommandHandler:
         if isinstance(decided, Refusal):
             return decided
         parked = session.state.parked if isinstance(command.body, m.ReleaseSession) else ()
-        for body in decided:
+        for body in self._fitting(session.state, command, decided):
             self._record(session, run, body, command.header.actor)
+        if isinstance(command.body, m.HeartbeatActivity):
+            session.heard(command.body.activity_id, command.body.attempt, run.now_ms)
         if decided and isinstance(decided[0], r.SessionReleased):
             self._decide_parked(session, run, parked)
             self._fire_due(session, run, run.now_ms)
@@ -121,7 +129,8 @@ class CommandHandler:
             and owed[0] <= now_ms
             and session.state is not None
         ):
-            body = due(session.state, now_ms)
+            name = f"{session.tenant}/{session.session_id}"
+            body = due(session.state, now_ms, beats=session.beats, session=name)
             if body is None:
                 break
             run.by_clock = True
@@ -158,9 +167,27 @@ class CommandHandler:
                 decided = decide_parked(folded, command, kept.command_hash, kept.at_ms)
             if isinstance(decided, Refusal):
                 decided = [refused(command, decided)]
-            for body in decided:
+            for body in self._fitting(session.state, command, decided):
                 self._record(session, run, body, command.header.actor)
         run.received = release
+
+    def _fitting(
+        self, state: State, command: m.Command, decided: list[r.EventBody]
+    ) -> list[r.EventBody]:
+        """The same, or a refusal: a result that a person gives must be one that the workflow can read."""
+        if len(decided) != 1 or not isinstance(decided[0], r.ActivityResolved):
+            return decided
+        resolved = decided[0]
+        names = (u.name for u in state.uncertain if u.activity_id == resolved.activity_id)
+        activity = self._app.activities.get(next(names, ""))
+        if activity is None or resolved.result is None:
+            return decided
+        try:
+            read_json(activity.result_type, resolved.result.inline or b"null")
+        except ValidationError as error:
+            told = f"the result is not one of {activity.name}: {problems(error)}"
+            return [refused(command, Refusal("freshness", "wrong_result", told))]
+        return decided
 
     def _record(self, session: Session, run: _Run, body: r.EventBody, actor: str) -> None:
         """Appends one fact, folds it, and then all that the workflow makes of it, before anything else."""
@@ -178,6 +205,10 @@ class CommandHandler:
             following = self._advance(session, event)
             author = f"workflow:{session.state.workflow}" if session.state else ENGINE
             work.extend((body, author) for body in reversed(following))
+            if not work and session.state is not None and session.broken is None:
+                owed = deliverable(session.state)
+                if owed is not None:
+                    work.append((owed, ENGINE))
 
     def _stamp(self, session: Session, run: _Run, body: r.EventBody, actor: str) -> r.Event:
         received, head = run.received, session.head
@@ -211,7 +242,7 @@ class CommandHandler:
         session.head = fold_head(head, envelope, hashed)
         if session.broken is None:
             session.fold(event)
-        run.out.append(Stamped(event, encoded, requested))
+        run.out.append(Stamped(event, encoded, task_of(event, requested, session.state)))
         return event
 
     def _advance(self, session: Session, event: r.Event) -> list[r.EventBody]:

@@ -13,7 +13,8 @@ from ..commands.check import Refusal
 from ..commands.models import INTERNAL, Command
 from ..commands.wire import command_hash, read_command
 from ..events import records as r
-from ..events.codec import SNAPSHOTS, encode_outcome, encode_task
+from ..events.codec import ATTEMPTS, SNAPSHOTS, encode_outcome, encode_task
+from ..events.contracts import ONCE
 from ..events.errors import Rejected, Undecodable
 from ..events.headers import (
     TRACEPARENT,
@@ -25,7 +26,7 @@ from ..events.headers import (
 from ..events.keys import mark_key, session_key, task_key
 from ..events.log.protocol import Headers, Record
 from ..events.topics import Topics
-from .effects import outcome_of, refused_outcome, task_of
+from .effects import outcome_of, over_of, refused_outcome
 from .handler import CommandHandler
 from .partition import Partition, snapshot_of
 from .session import Received, Session, Stamped
@@ -39,7 +40,8 @@ MARK_EVERY_EVENTS = 1_000
 class Output:
     """One record to be produced; `partition` is null where the key decides.
 
-    `counted`: it stays as long as its topic does. A snapshot does not, since its topic is compacted.
+    `counted`: it stays as long as the events do, for practical purposes. A snapshot does not, since its topic is
+    compacted, and a word to running workers is gone after a day.
     """
 
     topic: str
@@ -63,8 +65,10 @@ class Folded:
     events: int = 0
 
     def changes(self) -> list[Change]:
-        """The sessions that got events, for `Partition.keep`."""
-        return [Change(key, self.scratch[key], tail) for key, tail in self.tails.items()]
+        """The sessions that got events, or of which only a sign of life was observed, for `Partition.keep`."""
+        return [
+            Change(key, session, self.tails.get(key, ())) for key, session in self.scratch.items()
+        ]
 
 
 class Folder:
@@ -112,9 +116,11 @@ class Folder:
         session = folded.scratch.get(key)
         if session is None:
             session = folded.partition.session(key).copy()
+        heard = dict(session.beats)
         stamped, refusal = self._handler.handle(session, received)
-        if stamped:
+        if stamped or session.beats != heard:
             folded.scratch[key] = session
+        if stamped:
             tail = folded.tails.setdefault(key, [])
             tail.extend(
                 TailEvent(s.event.envelope.seq, s.encoded.fingerprint, s.encoded.body)
@@ -134,13 +140,27 @@ class Folder:
         folded.outputs.append(
             Output(self._topics.events, key, stamped.encoded.value, headers, number)
         )
-        task = task_of(event, stamped.requested)
+        task = stamped.task
         if task is not None:
             encoded = encode_task(task)
             own_key = task_key(task.idempotency_key, task.attempt)
             headers = record_headers(encoded, own_key.decode(), trace)
+            topic = self._topics.activities(task.queue, once=task.contract in ONCE)
+            folded.outputs.append(Output(topic, own_key, encoded.value, headers, None))
+        over = over_of(event)
+        if over is not None:
+            encoded = ATTEMPTS.encode(over)
+            own_key = task_key(over.idempotency_key, over.attempt)
+            headers = record_headers(encoded, own_key.decode(), trace)
             folded.outputs.append(
-                Output(self._topics.activities(task.queue), own_key, encoded.value, headers, None)
+                Output(
+                    self._topics.attempts,
+                    own_key,
+                    encoded.value,
+                    headers,
+                    None,
+                    counted=False,
+                )
             )
         outcome = outcome_of(event)
         if outcome is not None:

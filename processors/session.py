@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from ..commands import models as m
 from ..events import records as r
 from ..events.codec import Encoded
-from ..events.errors import Corrupt
-from ..events.evolve import Unfoldable, evolve, fold_head
+from ..events.errors import Corrupt, Unfoldable
+from ..events.evolve import evolve, fold_head
 from ..events.state import Head, State, Status, next_due
 from .workflow.driver import Stretch
 
@@ -31,11 +31,11 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class Stamped:
-    """An event with its bytes, ready to be appended; `requested` is the request that it dispatches an attempt of."""
+    """An event with its bytes, ready to be appended, and the attempt that it dispatches to workers, if any."""
 
     event: r.Event
     encoded: Encoded
-    requested: r.Event | None = None
+    task: r.ActivityTask | None = None
 
 
 @dataclass(slots=True)
@@ -52,6 +52,9 @@ class Session:
     """Why the body fold failed; the head goes on, and every command is parked."""
     announced: bool = False
     """Whether the history already says so."""
+    beats: dict[str, int] = field(default_factory=dict)
+    """The last heartbeat of each begun attempt, by activity, on the log's clock. Not part of the state: a new owner
+    begins without, and the first command that it sees gives each attempt a fresh interval."""
 
     def copy(self) -> Session:
         """A scratch copy; the coroutine moves along, since it cannot be copied."""
@@ -64,6 +67,7 @@ class Session:
             self.stretch,
             self.broken,
             self.announced,
+            dict(self.beats),
         )
 
     def apply(self, event: r.Event, hashed: bytes) -> None:
@@ -90,7 +94,7 @@ class Session:
             self.broken, self.journal = None, []
             return
         self.state = evolve(self.state, event)
-        if isinstance(event.body, r.TurnStarted):
+        if isinstance(event.body, STRETCH_STARTS):
             self.journal = [event]
         elif isinstance(event.body, TURN_ENDS):
             self.journal = []
@@ -99,20 +103,41 @@ class Session:
 
     def next_due(self) -> tuple[int, str] | None:
         """When a wake-up is owed, and for what; see `events.state.next_due`."""
-        return next_due(self.state) if self.state is not None and self.broken is None else None
+        if self.state is None or self.broken is not None:
+            return None
+        return next_due(self.state, self.beats, self.head.now_ms)
+
+    def heard(self, activity_id: str, attempt: int, now_ms: int) -> None:
+        """Notes a sign of life of an attempt that runs; of any other it means nothing."""
+        running = self.state.activities if self.state is not None else ()
+        if any(
+            (a.activity_id, a.attempt, a.started) == (activity_id, attempt, True) for a in running
+        ):
+            self.beats[activity_id] = now_ms
+
+    def listen(self, now_ms: int) -> None:
+        """Begins a fresh interval for each begun attempt of which nothing was heard here, and forgets the others."""
+        running = self.state.activities if self.state is not None else ()
+        if self.beats or any(a.started for a in running):
+            heard = self.beats
+            self.beats = {
+                a.activity_id: heard.get(a.activity_id, now_ms) for a in running if a.started
+            }
 
     def requested_by(self, event: r.Event) -> r.Event | None:
-        """The request whose attempt `event` dispatches; it lies in the open journal, as nothing outlives its turn."""
+        """The request whose attempt `event` dispatches; it lies in the open journal, as nothing outlives its stretch."""
         body = event.body
         if isinstance(body, r.ActivityRequested):
             return event
-        if not isinstance(body, r.ActivityRetried):
+        if not isinstance(body, DISPATCHES):
             return None
         for past in reversed(self.journal):
             asked = past.body
             if isinstance(asked, r.ActivityRequested) and asked.activity_id == body.activity_id:
                 return past
-        raise Corrupt(f"activity {body.activity_id} is retried, and the journal has no request")
+        raise Corrupt(
+            f"activity {body.activity_id} is dispatched again, and the journal has no request"
+        )
 
     @property
     def at_rest(self) -> bool:
@@ -132,3 +157,6 @@ class Session:
 
 WORKFLOW_ENDS = (r.TurnCompleted, r.SessionCompleted, r.SessionFailed)
 TURN_ENDS = (*WORKFLOW_ENDS, r.SessionCancelled)
+STRETCH_STARTS = (r.TurnStarted, r.TurnContinued)
+DISPATCHES = (r.ActivityRetried, r.ActivityReturned)
+"""Facts that send an open activity to the workers once more."""

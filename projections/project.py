@@ -7,7 +7,7 @@ what a change needs is in the event. A key that Postgres cannot hold raises `Unp
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any, assert_never
+from typing import Any
 
 from ..events import records as r
 from ..events.errors import Rejected
@@ -60,8 +60,13 @@ def project(event: r.Event) -> list[Change]:
             | r.ActivityCancelled()
             | r.ActivityRetryScheduled()
             | r.ActivityRetried()
+            | r.ActivityReturned()
+            | r.ActivityUncertain()
+            | r.ActivityResolved()
             | r.LateResultRecorded()
         ):
+            if isinstance(body, _WAKES):
+                session.row.update(_RUNNING)
             return [session.change(SESSIONS), _activity(envelope, body)]
         case r.ApprovalRequested():
             return [session.change(SESSIONS), _requested(envelope, body)]
@@ -70,13 +75,36 @@ def project(event: r.Event) -> list[Change]:
             return [session.change(SESSIONS), _decided(envelope, body)]
         case r.ApprovalWithdrawn():
             return [session.change(SESSIONS), _decided(envelope, body)]
-        case r.TimerFired():
+        case r.TimerFired() | r.SignalDelivered() | r.InboxTaken():
             session.row.update(_RUNNING)
             return [session.change(SESSIONS)]
-        case r.TimerSet() | r.TimerCancelled():
-            return [session.change(SESSIONS)]
         case _:
-            assert_never(body)
+            return [_noted(session, body)]
+
+
+_Noted = (
+    r.TimerSet
+    | r.TimerCancelled
+    | r.ActivityStarted
+    | r.ActivityProgressed
+    | r.TurnContinued
+    | r.VersionMarked
+    | r.ArtifactRecorded
+    | r.TriggerReceived
+    | r.SignalReceived
+    | r.SignalAwaited
+    | r.InboxAwaited
+    | r.WaitWithdrawn
+)
+
+
+def _noted(session: _Values, _body: _Noted) -> Change:
+    """Facts that move the session's version and nothing that its row shows; a new kind of fact does not fit here."""
+    return session.change(SESSIONS)
+
+
+_WAKES = (r.ActivityCompleted, r.ActivityFailed, r.ActivityResolved)
+"""What may end a session's wait, where the activity was uncertain."""
 
 
 class _Values:
@@ -225,6 +253,9 @@ def _activity(
     | r.ActivityCancelled
     | r.ActivityRetryScheduled
     | r.ActivityRetried
+    | r.ActivityReturned
+    | r.ActivityUncertain
+    | r.ActivityResolved
     | r.LateResultRecorded,
 ) -> Change:
     ledger = _Values(envelope, (envelope.tenant, envelope.session_id, body.activity_id))
@@ -249,6 +280,16 @@ def _activity(
             row.update(status="failed", attempts=body.attempt, settled_at_ms=envelope.at_ms)
             ledger.put("failure", escaping.value(_failure(body.failure)))
             ledger.text("worker", body.worker)
+        case r.ActivityReturned():
+            row.update(status="requested", attempts=body.attempt + 1)
+        case r.ActivityUncertain():
+            row.update(status="uncertain", attempts=body.attempt)
+            ledger.put("failure", escaping.value(_failure(body.failure)))
+            ledger.text("worker", body.worker)
+        case r.ActivityResolved():
+            row.update(status=body.resolution, settled_at_ms=envelope.at_ms)
+            if body.result is not None:
+                row.update(result_digest=body.result.digest.hex(), failure=None)
         case r.ActivityCancelled():
             row.update(status="cancelled", attempts=body.attempt, settled_at_ms=envelope.at_ms)
             ledger.text("cancel_reason", body.reason)

@@ -159,7 +159,7 @@ COMMENT ON COLUMN {views}.ledger.asked_by IS 'The actor whose command led here.'
 COMMENT ON COLUMN {views}.ledger.on_behalf_of IS 'Whose credentials the tool runs with.';
 COMMENT ON COLUMN {views}.ledger.approval IS 'none (not gated), exempt (its rule asked nobody) or granted.';
 COMMENT ON COLUMN {views}.ledger.approved_by IS 'Who approved exactly this action; null if nobody had to.';
-COMMENT ON COLUMN {views}.ledger.status IS 'requested, retrying (the next attempt is due), completed, failed or cancelled; cancelled may have run all the same.';
+COMMENT ON COLUMN {views}.ledger.status IS 'requested, retrying (the next attempt is due), completed, failed, uncertain (nobody knows whether it was done: resolve it) or cancelled; cancelled may have run all the same.';
 COMMENT ON COLUMN {views}.ledger.late_results IS 'Results that came after it was settled; they changed nothing.';
 
 CREATE OR REPLACE VIEW {views}.gaps AS

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from wakeful.commands.wire import COMMANDS
-from wakeful.events.codec import EVENTS, OUTCOMES, SNAPSHOTS, STATES, TASKS
+from wakeful.events.codec import ATTEMPTS, EVENTS, OUTCOMES, SNAPSHOTS, STATES, TASKS
 from wakeful.events.limits import OVERHEAD_MAX
 from wakeful.events.topics import Topics
 from wakeful.schemas import bundled
@@ -18,6 +18,7 @@ SOURCE = ("commands", "deploy", "events", "processors", "projections", "schemas"
 USERS = ("bench", "examples")
 DOORS = {
     "wakeful.deploy.demo.command": "deploy/cli/main.py imports it by name: an install may lack it",
+    "wakeful.deploy.demo.payments.__main__": "a process of its own, which payments/process.py starts",
     "wakeful.schemas.history": "a folder of data, read as such",
     "wakeful.schemas.release": "run by hand when a schema changes",
 }
@@ -184,14 +185,22 @@ def test_every_record_has_a_class_a_schema_and_a_topic_that_holds_it() -> None:
         topics.events: EVENTS,
         topics.activities("q"): TASKS,
         topics.activities("q", once=True): TASKS,
-        topics.attempts: TASKS,
+        topics.attempts: ATTEMPTS,
         topics.outcomes: OUTCOMES,
         topics.snapshots: SNAPSHOTS,
     }
     without = {topics.control, topics.dead_letters}  # policies come later; letters are as they came
     specs = {spec.name: spec for spec in topics.specs(["q"], 1)}
     assert set(specs) == set(holds) | without
-    codecs = [COMMANDS, EVENTS, TASKS, OUTCOMES, SNAPSHOTS, STATES]  # a state travels in a Snapshot
+    codecs = [
+        COMMANDS,
+        EVENTS,
+        TASKS,
+        ATTEMPTS,
+        OUTCOMES,
+        SNAPSHOTS,
+        STATES,
+    ]  # a state travels in a Snapshot
     records = [record for codec in codecs for record in codec._classes]
     files = [f"wakeful.v1.{path.stem}" for path in (ROOT / "schemas").glob("*.avsc")]
     assert sorted(records) == sorted(files)

@@ -29,7 +29,7 @@ def against_the_model(world: World) -> tuple[Model, list[str]]:
     written: dict[str, Sequence[Record]] = {
         spec.name: read_topic(log, spec.name)
         for spec in topics.specs(QUEUES, world.plan.partitions)
-        if spec.name not in (topics.commands, topics.snapshots, topics.attempts, topics.control)
+        if spec.name not in (topics.commands, topics.snapshots, topics.control)
     }
     return model, list(model.differences(written))
 

@@ -12,8 +12,9 @@ from unittest import mock
 from ...commands import check as checking
 from ...commands import decide as deciding
 from ...commands import models as m
+from ...commands import reports as reporting
 from ...commands.check import Refusal
-from ...events import evolve as evolving
+from ...events import evolve_activities as evolving
 from ...events import records as r
 from ...events.log.memory import MemoryLog
 from ...events.log.memory_producer import MemoryTransactionalProducer
@@ -32,7 +33,7 @@ from ...processors.workflow.driver import Stretch
 _TRANSACT, _REBALANCE, _COMMIT = Loop._transact, Loop._rebalance, MemoryTransactionalProducer.commit
 _RECORD, _FROM_SNAPSHOTS = CommandHandler._record, Partition._from_snapshots
 _RESTORE, _HANDLE, _FIRE_DUE = Partition.restore, CommandHandler.handle, CommandHandler._fire_due
-_DECISION, _EXTERNAL, _INTERNAL = checking._decision, deciding._external, deciding._internal
+_DECISION, _EXTERNAL, _LATE = checking._decision, deciding._external, reporting._late
 _SETTLED, _REBUILD, _FOLD_ONE = evolving._settled, replay.rebuild, Folder._fold_one
 
 
@@ -219,9 +220,9 @@ def no_digest(state: Any, decision: m.DecideApproval) -> Refusal | None:
     return _DECISION(state, decision)
 
 
-def late_applied(state: Any, header: Any, body: Any, now_ms: int) -> Any:
-    decided = _INTERNAL(state, header, body, now_ms)
-    if isinstance(decided, list) and decided and isinstance(decided[0], r.LateResultRecorded):
+def late_applied(state: Any, body: m.CompleteActivity | m.FailActivity) -> list[r.EventBody]:
+    decided = _LATE(state, body)
+    if decided and isinstance(decided[0], r.LateResultRecorded):
         if isinstance(body, m.CompleteActivity):
             return [r.ActivityCompleted(body.activity_id, body.attempt, body.result, body.worker)]
         return [r.ActivityFailed(body.activity_id, body.attempt, body.failure, body.worker)]
@@ -244,10 +245,9 @@ def code_of_the_day(policy: Any, attempt: int, failure: Any) -> bool:
     return may_retry(None if policy is None else replace(policy, attempts_max=2), attempt, failure)
 
 
-def lenient_settled(state: Any, activity_id: str, attempt: int, outcome: str, digest: bytes) -> Any:
-    if all(a.activity_id != activity_id for a in state.activities):
-        return state
-    return _SETTLED(state, activity_id, attempt, outcome, digest)
+def lenient_settled(state: Any, status: str, body: Any, outcome: str, digest: bytes) -> Any:
+    open_ids = [a.activity_id for a in state.activities] + [u.activity_id for u in state.uncertain]
+    return _SETTLED(state, status, body, outcome, digest) if body.activity_id in open_ids else state
 
 
 def keeps_all(

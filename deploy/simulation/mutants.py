@@ -16,7 +16,8 @@ from unittest import mock
 
 from ...commands import check as checking
 from ...commands import decide as deciding
-from ...events import evolve as evolving
+from ...commands import reports as reporting
+from ...events import evolve_activities as activities
 from ...events.log.memory_producer import MemoryTransactionalProducer
 from ...processors import handler as sessions
 from ...processors import loop as looping
@@ -140,20 +141,22 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "applies late results",
         _patch(
-            (deciding, "_internal", wrong.late_applied),
-            (evolving, "_settled", wrong.lenient_settled),
+            (reporting, "_late", wrong.late_applied),
+            (activities, "_settled", wrong.lenient_settled),
         ),
         seed=5,
     ),
     Mutant(
         "applies the result of an attempt that had failed",
-        _patch((deciding, "_awaited", wrong.any_attempt)),
-        seed=123,
+        _patch((reporting, "_awaited", wrong.any_attempt)),
+        seed=322,
     ),
-    Mutant("retries without a back-off", _patch((deciding, "retry_due_ms", wrong.at_once)), seed=2),
+    Mutant(
+        "retries without a back-off", _patch((reporting, "retry_due_ms", wrong.at_once)), seed=2
+    ),
     Mutant(
         "reads the retry policy from the code",
-        _patch((deciding, "may_retry", wrong.code_of_the_day)),
+        _patch((reporting, "may_retry", wrong.code_of_the_day)),
         seed=2,
     ),
     Mutant(

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 import structlog
 
 from ...events import records as r
-from ...events.evolve import Unfoldable, evolve
+from ...events.errors import Unfoldable
+from ...events.evolve import evolve
 from ...events.records import Event
 from ...events.state import State
 from ...events.transitions import ROWS

@@ -91,6 +91,7 @@ class Beats:
         self._lock = threading.Lock()
         self._closed = False
         self._wanted = False
+        self._begun = self._resting = False
         self._pending: Payload | None = None
         self._last: bytes | None = None
         self._count = 0
@@ -98,10 +99,17 @@ class Beats:
         self._next_at = self._alive_at = monotonic()
 
     def begin(self) -> None:
-        """Starts the processor's clock, where the task has one."""
-        if self._clocked:
-            with self._lock:
-                self._send(self._monotonic())
+        """Starts the processor's clock, where the task has one; a repeat changes nothing."""
+        with self._lock:
+            if self._clocked and not self._begun:
+                self._next_at = self._alive_at = self._monotonic()
+                self._send(self._next_at)
+            self._begun, self._resting = True, False
+
+    def rest(self) -> None:
+        """The body has ended and its worker goes on (it looks for what was done): beats go out by themselves."""
+        with self._lock:
+            self._resting = self._begun
 
     def beat(self, progress: Payload | None) -> None:
         """Sends a beat, or keeps it until one may be sent; `AttemptCancelled` where the attempt is to stop."""
@@ -127,6 +135,7 @@ class Beats:
             if self._closed or self.stopped is not None:
                 return True
             now = self._monotonic()
+            self._wanted = self._wanted or (self._resting and self._clocked)
             self._send_if_due(now)
             waiting = self._on_its_way
             if waiting is None or not self._clocked:

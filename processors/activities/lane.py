@@ -18,20 +18,21 @@ from functools import partial
 
 import structlog
 
-from ...commands.models import FailActivity
+from ...events.contracts import LOOKUP
 from ...events.log.protocol import Log, Place
 from ...events.topics import Topics
-from .core import Job, WorkerCore
+from .attempt import hung
+from .core import WorkerCore
+from .driving import Driver, Spoken
 from .hung import ATTENDED, LOOK_MS, SILENT_MS, Attempt, Attempts, Ending, Hung, Pulse, frame_of
+from .jobs import Job
 from .leases import Leases
-from .performing import perform, perform_sync
 from .redelivered import Redelivered
-from .room import Room
 from .runner import Body, Runner
 from .running import Running
 from .superseded import Superseded
 from .threads import Threads
-from .waiting import Waiting
+from .waiting import Room, Waiting
 
 POLL_MS = 100
 """Longest wait for records, and so the longest an acknowledged result waits for its commit."""
@@ -86,30 +87,27 @@ class Lane:
         self._drain_ms = drain_ms
         self._stopping = threading.Event()
         self._moved = threading.Event()
+        self._waiting = Waiting(self._needs_thread)
         self._tasks: dict[asyncio.Task[None], Job] = {}
         self._threads = Threads(f"activity-{queue}", threads_max=sync_concurrency)
         self._in_threads = 0
         self._attempts = Attempts()
-        self._waiting = Waiting()
-        self._room = Room(
-            self.core,
-            concurrency=concurrency,
-            moved=self._moved,
-            stopping=self._stopping,
-            monotonic=monotonic,
-        )
         self._superseded = superseded
-        self._running = Running(
-            runner, send=self.core.beat, monotonic=monotonic, over=self._superseded
-        )
+        self._running = Running(runner, send=self.core.beat, monotonic=monotonic, over=superseded)
         superseded.tell(self._over)
-        self._redelivered = Redelivered(
-            self.core,
-            leases,
+        drop = partial(self._hand_in, body=None)
+        self._redelivered = Redelivered(self.core, leases, monotonic, now_ms, drop)
+        self._driver = Driver(
+            runner,
+            self._attempts,
+            self._running,
             monotonic=monotonic,
-            now_ms=now_ms,
-            drop=lambda job: self._hand_in(job, None),
+            hit=hit,
+            is_over=self.core.is_over,
+            in_thread=self._run_in_thread,
+            is_stopping=self._stopping.is_set,
         )
+        self._room = self._room_of(counted=runner.calls_once_in_threads(queue))
         self._handing_in = threading.Lock()
         self._error: BaseException | None = None
         self._look_at = 0.0
@@ -167,8 +165,9 @@ class Lane:
         commit_at = 0.0
         while not self._stopping.is_set():
             room = self._room.wait()
-            jobs = self._redelivered.admit(self.core.poll(max(room, 1), POLL_MS if room else 0))
-            if jobs:
+            wait_ms = POLL_MS if room else 0
+            jobs = self.core.poll(max(room, 1), wait_ms, once_max=self._room.once)
+            if jobs := self._redelivered.admit(jobs):
                 self._loop.call_soon_threadsafe(self._accept, jobs)
             now = self._monotonic()
             if now >= commit_at:
@@ -180,7 +179,7 @@ class Lane:
         """Before partitions go: what runs may finish, so that their next owner need not run it again."""
         if self._drained:
             return  # it leaves the group, and has waited for what it was willing to wait for
-        self._loop.call_soon_threadsafe(self._give_back_waiting_in, places)
+        self._loop.call_soon_threadsafe(self._give_back_waiting, places)
         for job in self._redelivered.take_back(places):
             self._hand_back(job)
         self._wait_until_settled(lambda: self.core.unsettled_in(places))
@@ -259,7 +258,7 @@ class Lane:
         if not self._attempts.claim(job):
             return  # it has ended just now
         self._running.leave(job)
-        body = self._runner.hung(job.task, frame)
+        body = hung(self._runner, job.task, frame)
         self._hand_in(job, body)
         told = f"{body.failure.message} ({job.command_id})"
         logger.error("an activity hangs: the process ends, to be started again", cause=told)
@@ -269,7 +268,7 @@ class Lane:
     # In the event loop.
 
     def _accept(self, jobs: list[Job]) -> None:
-        self._waiting.add(jobs)
+        self._waiting.add(jobs, self._monotonic())
         self._start_waiting()
 
     def _start_waiting(self) -> None:
@@ -277,20 +276,30 @@ class Lane:
             self._give_back_waiting()
         while (job := self._next_waiting()) is not None:
             attempt = self._attempts.begin(job)
-            if self._runner.is_sync(job.task.name):
-                self._in_threads += 1
-                self._threads.run(partial(self._attend_in_thread, attempt, copy_context()))
+            if self._needs_thread(job):
+                self._run_in_thread(partial(self._attend_in_thread, attempt, copy_context()))
                 continue
             task = self._loop.create_task(self._attend(attempt))
             self._tasks[task] = job
             task.add_done_callback(self._ended)
 
     def _next_waiting(self) -> Job | None:
-        """The first that may start: one that needs a thread does not hold up those behind it that need none."""
         if len(self._tasks) + self._in_threads >= self._concurrency:
             return None
-        free = self._in_threads < self._sync_concurrency
-        return self._waiting.first(lambda job: free or not self._runner.is_sync(job.task.name))
+        return self._waiting.next(thread_is_free=self._in_threads < self._sync_concurrency)
+
+    def _needs_thread(self, job: Job) -> bool:
+        """Whether one thread does all of it; where there may be waits and look-ups, the loop calls threads for parts."""
+        return job.task.contract != LOOKUP and self._runner.is_sync(job.task.name)
+
+    def _run_in_thread(self, call: Callable[[], None]) -> None:
+        def run() -> None:
+            call()
+            with suppress(RuntimeError):  # the loop is closed: the worker ended before this did
+                self._loop.call_soon_threadsafe(self._thread_ended)
+
+        self._in_threads += 1
+        self._threads.run(run)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         job = self._tasks.pop(task)
@@ -305,14 +314,11 @@ class Lane:
         self._in_threads -= 1
         self._start_waiting()
 
-    def _give_back_waiting(self) -> None:
-        for job in self._waiting.all():
+    def _give_back_waiting(self, places: Sequence[Place] | None = None) -> None:
+        """Those of these partitions, or all, and those that have started and rest."""
+        for job in self._waiting.leave(places):
             self._hand_back(job)
-        self._moved.set()
-
-    def _give_back_waiting_in(self, places: Sequence[Place]) -> None:
-        for job in self._waiting.of(places):
-            self._hand_back(job)
+        self._attempts.wake(places)
         self._moved.set()
 
     def _cancel_all(self) -> None:
@@ -321,45 +327,38 @@ class Lane:
             task.cancel("the worker stops")
 
     async def _attend(self, attempt: Attempt) -> None:
-        job = attempt.job
-        ATTENDED.set(job)
-        attempt.limit_at = self._limit_from_now(job)
-        call = self._runner.prepare(job.task)
-        if isinstance(call, FailActivity):
-            body: Body | None = call
-        else:
-            self._hit("w.dispatched")
-            body = await self._running.attend(job, partial(perform, self._runner, call))
-        self._hit("w.responded")
-        self._report(job, body)
+        ATTENDED.set(attempt.job)
+        with suppress(Spoken):
+            body = await self._running.attend(attempt, partial(self._driver.drive, attempt))
+            self._hit("w.responded")
+            self._report(attempt.job, body)
 
     # In one of the threads.
 
     def _attend_in_thread(self, attempt: Attempt, context: Context) -> None:
         job = attempt.job
-        attempt.limit_at = self._limit_from_now(job)
         attempt.thread_id = threading.get_ident()
         try:
-            body = context.run(self._answer, job)
-            self._hit("w.responded")
-            self._report(job, body)
+            with suppress(Spoken):
+                work = partial(self._driver.drive_sync, attempt)
+                body = context.run(self._running.attend_sync, attempt, work)
+                self._hit("w.responded")
+                self._report(job, body)
         except BaseException as error:  # noqa: BLE001 carried to the loop, where run raises it
             self._break_off(job, error)
         self._moved.set()
-        with suppress(RuntimeError):  # the loop is closed: the worker ended before this call did
-            self._loop.call_soon_threadsafe(self._thread_ended)
-
-    def _answer(self, job: Job) -> Body | None:
-        call = self._runner.prepare(job.task)
-        if isinstance(call, FailActivity):
-            return call
-        self._hit("w.dispatched")
-        return self._running.attend_sync(job, partial(perform_sync, self._runner, call))
 
     # In any thread.
 
-    def _limit_from_now(self, job: Job) -> float:
-        return self._monotonic() + job.task.start_to_close_ms / 1000
+    def _room_of(self, *, counted: bool) -> Room:
+        return Room(
+            self.core,
+            self._concurrency,
+            lambda: self._sync_concurrency - self._in_threads if counted else None,
+            moved=self._moved,
+            stopping=self._stopping,
+            monotonic=self._monotonic,
+        )
 
     def _over(self, command_id: str) -> None:
         if not self._running.stop(command_id) and (job := self._waiting.one(command_id)):
@@ -382,7 +381,7 @@ class Lane:
     def _hand_in(self, job: Job, body: Body | None) -> None:
         with self._handing_in:
             if body is None:
-                self.core.drop(job)
+                self.core.expire(job)
             else:
                 self.core.report(job, body)
 

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 import structlog
 
 from ...events.log.protocol import Fatal, LogFault, Place
-from .core import Job, WorkerCore
+from .core import WorkerCore
+from .jobs import Job
 from .leases import Leases
 
 ASK_MS = 200
@@ -42,7 +43,6 @@ class Redelivered:
         self,
         core: WorkerCore,
         leases: Leases,
-        *,
         monotonic: Callable[[], float],
         now_ms: Callable[[], int],
         drop: Callable[[Job], None],
@@ -107,7 +107,6 @@ class Redelivered:
         self._waits = [wait for wait in self._waits if wait.job not in due]
         for job in due:
             if job.command_id in found:
-                self._core.counts.already_settled += 1
                 self._drop(job)
         return [job for job in due if job.command_id not in found]
 

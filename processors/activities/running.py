@@ -16,9 +16,11 @@ from collections.abc import Awaitable, Callable, Container
 from contextlib import suppress
 
 from ...commands.models import CompleteActivity
+from .attempt import fenced
 from .beats import AttemptCancelled, Beat, Beats, Stop
-from .core import Job
+from .hung import Attempt
 from .inside import INSIDE, Inside
+from .jobs import Job
 from .runner import Body, Runner
 
 
@@ -40,15 +42,24 @@ class Running:
         self._over = over
         self._open: dict[str, Beats] = {}
 
-    async def attend(self, job: Job, work: Callable[[], Awaitable[Body]]) -> Body | None:
-        """What the body of this attempt, run by `work`, has come to; null where it was stopped and nobody waits."""
+    async def attend(
+        self, attempt: Attempt, work: Callable[[], Awaitable[Body | None]]
+    ) -> Body | None:
+        """What this attempt, carried out by `work`, has come to; null where nothing is to be said, since nobody waits."""
+        job = attempt.job
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
         if task is None:
             raise RuntimeError("an attempt runs in a task of its own")
 
+        def end() -> None:
+            if (
+                attempt.thread_id is None
+            ):  # a thread cannot be cut: it is told at its next heartbeat
+                task.cancel("the attempt is stopped")
+
         def cancel() -> None:
             with suppress(RuntimeError):  # the loop is closed: the body has ended with it
-                loop.call_soon_threadsafe(task.cancel, "the attempt is stopped")
+                loop.call_soon_threadsafe(end)
 
         beats = self._begin(job, cancel)
         if beats is None:
@@ -65,8 +76,9 @@ class Running:
             self._end(job, beats, body)
         return self._said(beats, body)
 
-    def attend_sync(self, job: Job, work: Callable[[], Body]) -> Body | None:
+    def attend_sync(self, attempt: Attempt, work: Callable[[], Body | None]) -> Body | None:
         """The same in a thread."""
+        job = attempt.job
         beats = self._begin(job, None)
         if beats is None:
             return None
@@ -81,6 +93,18 @@ class Running:
             INSIDE.reset(token)
             self._end(job, beats, body)
         return self._said(beats, body)
+
+    def begins(self, job: Job) -> None:
+        """Its function is about to be called: from here on its clock runs."""
+        beats = self._open.get(job.command_id)
+        if beats is not None:
+            beats.begin()
+
+    def rests(self, job: Job) -> None:
+        """What is still to be done for it is its worker's, which beats for it until its function is called again."""
+        beats = self._open.get(job.command_id)
+        if beats is not None:
+            beats.rest()
 
     def stop(self, command_id: str) -> bool:
         """Stops an attempt that is over; false where its body does not run here."""
@@ -113,7 +137,6 @@ class Running:
         if job.command_id in self._over:  # asked when it can be found: no word is lost in between
             del self._open[job.command_id]
             return None
-        beats.begin()
         return beats
 
     def _end(self, job: Job, beats: Beats, body: Body | None) -> None:
@@ -123,5 +146,5 @@ class Running:
     def _said(self, beats: Beats, body: Body | None) -> Body | None:
         """A fenced body that was told may have given half a result, and somebody may wait for a whole one."""
         if beats.stopped is Stop.FENCED and (body is None or beats.told):
-            return self._runner.fenced(beats.task)
+            return fenced(self._runner, beats.task)
         return body

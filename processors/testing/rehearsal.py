@@ -12,7 +12,6 @@ from ...events import records as r
 from ...events.payloads import json_payload
 from ...events.state import Hold, OpenApproval
 from ..durations import Duration, to_ms
-from ..effects import task_of
 from ..session import ENGINE, Stamped
 from .cast import Declared, cast, choose_workflow
 from .engine import DIGEST_KEY, Engine, StepAt
@@ -241,8 +240,7 @@ class Rehearsal(Story):
         self._take_tasks(stamped)
 
     def _take_tasks(self, stamped: Iterable[Stamped]) -> None:
-        tasks = (task_of(one.event, one.requested) for one in stamped)
-        self._tasks += [task for task in tasks if task is not None]
+        self._tasks += [one.task for one in stamped if one.task is not None]
 
 
 def _step_of(task: r.ActivityTask) -> StepAt:

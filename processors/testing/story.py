@@ -17,6 +17,9 @@ from .stage import Called, Stage
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+LEAVES_STATE = (r.TurnCompleted, r.TurnContinued, r.SessionCompleted)
+
+
 class Story:
     """One session, as it is now and as it came to be."""
 
@@ -68,9 +71,13 @@ class Story:
         workflow = self._stage.app.newest(state.workflow)
         if workflow is None:
             raise Misuse(f"workflow {state.workflow!r} is not loaded: redeploy it")
-        if state.data is None:
+        data = state.data
+        if state.ended:  # the fold keeps none: what it ended with stands in its history
+            left = (body.state for body in reversed(self.events) if isinstance(body, LEAVES_STATE))
+            data = next(left, None)
+        if data is None:
             return workflow.initial()
-        return read_json(workflow.state_type, state.data.inline or b"null")
+        return read_json(workflow.state_type, data.inline or b"null")
 
     @property
     def waits(self) -> tuple[r.Obligation, ...]:

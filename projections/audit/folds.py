@@ -9,7 +9,8 @@ from hashlib import sha256
 
 from ...events import records as r
 from ...events.codec import STATES, encode_state
-from ...events.evolve import Unfoldable, evolve, fold_head
+from ...events.errors import Unfoldable
+from ...events.evolve import evolve, fold_head
 from ...events.hashing import event_hash
 from ...events.state import STATE_VERSION, Head, SessionState, State, Status
 from .evidence import Violation

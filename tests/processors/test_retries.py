@@ -10,7 +10,6 @@ from wakeful.events import records as r
 from wakeful.events.payloads import json_payload
 from wakeful.events.retries import backoff_ms, may_retry, retry_due_ms
 from wakeful.events.state import Status
-from wakeful.processors.effects import task_of
 
 SECOND_MS = 1_000
 POLICY = r.RetryPolicy(4, 1_000, 2_000, 60_000, ("LookupError",))
@@ -53,8 +52,7 @@ def hand(request: pytest.FixtureRequest) -> Hand:
 
 
 def tasks(hand: Hand) -> list[r.ActivityTask]:
-    found = [task_of(one.event, one.requested) for one in hand.log]
-    return [task for task in found if task is not None]
+    return [one.task for one in hand.log if one.task is not None]
 
 
 def wake_at(hand: Hand, ms: int) -> list[str]:

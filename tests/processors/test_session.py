@@ -75,6 +75,9 @@ def test_a_park_event_says_what_is_owed_and_what_may_come(hand: Hand) -> None:
         "DecideApproval": True,
         "CancelSession": True,
         "ReleaseSession": False,
+        "SendSignal": True,
+        "StartTurn": True,
+        "ResolveActivity": False,
     }
 
 

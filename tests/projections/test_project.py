@@ -66,6 +66,21 @@ def test_every_kind_of_event_is_projected_onto_its_session(new_scribe):
         "TimerSet",
         "TimerFired",
         "TimerCancelled",
+        "ActivityStarted",
+        "ActivityProgressed",
+        "ActivityReturned",
+        "ActivityUncertain",
+        "ActivityResolved",
+        "TurnContinued",
+        "VersionMarked",
+        "ArtifactRecorded",
+        "TriggerReceived",
+        "SignalReceived",
+        "SignalAwaited",
+        "SignalDelivered",
+        "InboxAwaited",
+        "InboxTaken",
+        "WaitWithdrawn",
     }  # each of these has a test below
 
 

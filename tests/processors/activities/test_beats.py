@@ -177,6 +177,27 @@ def test_progress_without_a_heartbeat_fences_nobody(unclocked):
     assert unclocked.pass_s(3_600)
 
 
+def test_a_worker_that_looks_for_what_was_done_beats_for_its_attempt(clocked):
+    clocked.acknowledge()
+    clocked.beats.rest()
+    for _ in range(3):
+        clocked.pass_s(10)
+        clocked.acknowledge()
+    assert clocked.said == [None] * 4
+    clocked.beats.begin()
+    clocked.pass_s(60)
+    assert len(clocked.sent) == 4, "the body speaks for itself again"
+
+
+def test_nothing_beats_before_the_body_has_begun(bench):
+    sent = []
+    task = bench.task("slow", {}, heartbeat_ms=30_000)
+    beats = Beats(task, worker_id="w1", send=sent.append, monotonic=lambda: 100.0)
+    beats.rest()
+    assert beats.look()
+    assert sent == []
+
+
 def test_a_stopped_attempt_beats_no_more_and_is_told(clocked):
     assert not clocked.beats.is_stopped()
     clocked.beats.stop(Stop.OVER)

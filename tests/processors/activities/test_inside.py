@@ -13,9 +13,10 @@ import wakeful
 from wakeful.events.limits import PAYLOAD_MAX
 from wakeful.events.payloads import json_payload
 from wakeful.processors.activities.contracts import Read
-from wakeful.processors.activities.core import Job
 from wakeful.processors.activities.definitions import activity
+from wakeful.processors.activities.hung import Attempt
 from wakeful.processors.activities.inside import NotInActivity
+from wakeful.processors.activities.jobs import Job
 from wakeful.processors.activities.performing import perform, perform_sync
 from wakeful.processors.activities.runner import Runner
 from wakeful.processors.activities.running import Running
@@ -42,9 +43,11 @@ def attempt(bench):
         call = runner.prepare(job.task)
         if tool.is_sync:
             context = copy_context()
-            body = context.run(running.attend_sync, job, partial(perform_sync, runner, call))
+            body = context.run(
+                running.attend_sync, Attempt(job), partial(perform_sync, runner, call)
+            )
         else:
-            body = asyncio.run(running.attend(job, partial(perform, runner, call)))
+            body = asyncio.run(running.attend(Attempt(job), partial(perform, runner, call)))
         return body, [beat.body.progress.inline for beat in sent if beat.body.progress]
 
     return go

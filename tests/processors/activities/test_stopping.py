@@ -8,9 +8,11 @@ import pytest
 
 import wakeful
 from wakeful.commands.models import CompleteActivity
-from wakeful.processors.activities.contracts import Read
-from wakeful.processors.activities.core import Job
+from wakeful.processors.activities.attempt import fenced
+from wakeful.processors.activities.contracts import Read, Write
 from wakeful.processors.activities.definitions import activity
+from wakeful.processors.activities.hung import Attempt
+from wakeful.processors.activities.jobs import Job
 from wakeful.processors.activities.performing import perform, perform_sync
 from wakeful.processors.activities.runner import Runner
 from wakeful.processors.activities.running import Running
@@ -257,11 +259,11 @@ def silent(bench):
             now[0] += 31
             running.look()
 
-        go.fence = fence
+        go.fence, begun = fence, partial(running.begins, job)
         call = runner.prepare(job.task)
         if sync:
-            return running.attend_sync(job, partial(perform_sync, runner, call))
-        return asyncio.run(running.attend(job, partial(perform, runner, call)))
+            return running.attend_sync(Attempt(job), lambda: begun() or perform_sync(runner, call))
+        return asyncio.run(running.attend(Attempt(job), lambda: begun() or perform(runner, call)))
 
     return go
 
@@ -279,6 +281,45 @@ def test_a_fenced_attempt_is_cancelled_and_says_that_it_timed_out(silent):
         failure = silent(function, sync=sync).failure
         assert (failure.kind, failure.type) == ("timed_out", "heartbeat")
         assert "were not acknowledged for 30000 ms" in failure.message
+
+
+def test_a_fenced_attempt_that_is_looked_up_leaves_open_whether_it_was_done(bench):
+    runner = Runner({}, worker_id="w1", digest_key=DIGEST_KEY)
+    body = fenced(runner, bench.task("tool", {}, contract="write_lookup", heartbeat_ms=30_000))
+    assert body.failure.kind == "look_up_failed"
+    assert "not acknowledged for 30000 ms" in body.failure.message
+
+
+@pytest.mark.parametrize("sync", [False, True])
+def test_an_attempt_that_looks_first_is_stopped_in_its_call(guarded, run, sync):
+    made, go_on = [], threading.Event()
+
+    def find(*, key: str) -> int | None:
+        made.append("looked")
+        return None
+
+    def blocks() -> int:
+        made.append("began")
+        while not go_on.wait(0.002):
+            try:
+                wakeful.heartbeat()
+            finally:
+                made.append("beat")
+
+    async def waits() -> int:
+        made.append("began")
+        await asyncio.Event().wait()
+
+    body = blocks if sync else waits
+    tool = activity(contract=Write(lookup=find, settle="1ms"), name="tool")(body)
+    task = guarded.task("tool", {}, contract="write_lookup", settle_ms=1)
+    guarded.put(task)
+    running = run(gather([tool]))
+    until(lambda: "began" in made, "its call, after its look-up")
+    guarded.over(task)
+    until(lambda: committed(guarded) == 1, "its offset is committed")
+    assert made[:2] == ["looked", "began"]
+    assert (running.stop(), guarded.results()) == (None, [])
 
 
 def test_half_a_result_of_a_fenced_attempt_is_not_taken_for_a_whole_one(silent):
