@@ -105,6 +105,7 @@ def _intent(ledger: Values, envelope: r.Envelope, body: r.ActivityRequested) -> 
     ledger.text("asked_by", envelope.actor)
     ledger.text("on_behalf_of", envelope.on_behalf_of)
     ledger.text("proposal_id", body.proposal_id)
+    ledger.text("on_uncertain", body.on_uncertain)
 
 
 def _dispatched(ledger: Values, envelope: r.Envelope, attempt: int) -> None:

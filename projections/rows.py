@@ -115,6 +115,7 @@ TABLES: Mapping[str, Table] = {
                 "approval": "text",
                 "proposal_id": "text",
                 "attempts": "integer",
+                "on_uncertain": "text",
                 "status": "text",
                 "since_ms": "bigint",
                 "requested_at_ms": "bigint",

@@ -94,6 +94,7 @@ CREATE TABLE IF NOT EXISTS {tables}.ledger (
     approval text,
     proposal_id text,
     attempts integer,
+    on_uncertain text,
     status text,
     since_ms bigint,
     requested_at_ms bigint,
@@ -163,7 +164,8 @@ CREATE OR REPLACE VIEW {views}.ledger AS
         {tables}.log_time(l.deadline_ms) AS deadline_at, {tables}.log_time(l.settled_at_ms) AS settled_at,
         l.worker, l.result_digest, l.failure, l.cancel_reason, l.late_results, l.seq, l.escaped,
         {tables}.log_time(l.since_ms) AS since, {tables}.log_time(l.started_at_ms) AS started_at, l.progress,
-        {tables}.log_time(l.progress_at_ms) AS progress_at, l.recovered, l.resolved_by, l.comment
+        {tables}.log_time(l.progress_at_ms) AS progress_at, l.recovered, l.resolved_by, l.comment,
+        l.on_uncertain
     FROM {tables}.ledger l
     LEFT JOIN {tables}.approvals a
         ON a.tenant = l.tenant AND a.session_id = l.session_id AND a.proposal_id = l.proposal_id;
@@ -174,7 +176,7 @@ COMMENT ON COLUMN {views}.ledger.asked_by IS 'The actor whose command led here.'
 COMMENT ON COLUMN {views}.ledger.on_behalf_of IS 'Whose credentials the tool runs with.';
 COMMENT ON COLUMN {views}.ledger.approval IS 'none (not gated), exempt (its rule asked nobody) or granted.';
 COMMENT ON COLUMN {views}.ledger.approved_by IS 'Who approved exactly this action; null if nobody had to.';
-COMMENT ON COLUMN {views}.ledger.status IS 'requested, retrying (the next attempt is due), completed, failed, uncertain (nobody knows whether it was done: resolve it) or cancelled; cancelled may have run all the same.';
+COMMENT ON COLUMN {views}.ledger.status IS 'requested, retrying (the next attempt is due), completed, failed, uncertain (nobody knows whether it was done: see on_uncertain) or cancelled; cancelled may have run all the same.';
 COMMENT ON COLUMN {views}.ledger.since IS 'When it came to this status.';
 COMMENT ON COLUMN {views}.ledger.started_at IS 'First heartbeat of its newest attempt; null where none came, or the tool gives none.';
 COMMENT ON COLUMN {views}.ledger.progress IS 'The last that a heartbeat told of, in at most 500 characters; the next attempt is told, too.';
@@ -182,6 +184,7 @@ COMMENT ON COLUMN {views}.ledger.progress_at IS 'When that was.';
 COMMENT ON COLUMN {views}.ledger.worker IS 'The worker that spoke of it last.';
 COMMENT ON COLUMN {views}.ledger.recovered IS 'Whether its result was looked up where an earlier call had left it.';
 COMMENT ON COLUMN {views}.ledger.failure IS 'The last failure: why it failed, is retried or is uncertain.';
+COMMENT ON COLUMN {views}.ledger.on_uncertain IS 'What follows where nobody knows whether it was done: wait (for a resolution) or raise (its workflow decides).';
 COMMENT ON COLUMN {views}.ledger.resolved_by IS 'Who said what became of it while it was uncertain; null where nobody had to.';
 COMMENT ON COLUMN {views}.ledger.comment IS 'What that person wrote.';
 COMMENT ON COLUMN {views}.ledger.late_results IS 'Results that came after it was settled; they changed nothing.';

@@ -133,6 +133,30 @@ def test_a_decision_needs_no_database_when_session_and_digest_are_given(
     assert "refused (" in err
 
 
+def test_signals_are_kept_and_what_is_not_in_doubt_cannot_be_resolved(cli: Cli) -> None:
+    cli("session", "open", "refund-desk", "--session", "g1")
+    for told in ("received: a turn that asks for 'paid' gets it", "nothing changed"):
+        code, _, err = cli("signal", "g1", "paid", '{"cents": 5}', "--signal-id", "x1")
+        assert code == Exit.DONE
+        assert told in err
+    code, out, err = cli("signal", "nobody", "paid", "--json")
+    assert (code, out["verdict"], out["reason"]) == (Exit.NOT_FOUND, "refused", "unknown_session")
+
+    cli("session", "send", "g1", "order-7", "--wait", "--timeout", "20")
+    for activity_id, reason in (("1.1", "already_settled"), ("9.9", "not_uncertain")):
+        code, _, err = cli("activity", "resolve", "g1", activity_id, "--failed")
+        assert code == Exit.REFUSED
+        assert reason in err
+        assert "see 'wakeful activity list g1'" in err
+    cli("session", "show", "g1")  # waits for the views
+    code, rows, _ = cli("activity", "list", "g1", "--json")
+    assert (code, [row["activity_id"] for row in rows]) == (Exit.DONE, ["1.1"])
+    assert (rows[0]["status"], rows[0]["contract"], rows[0]["next"]) == ("completed", "read", "")
+    code, _, err = cli("activity", "list", "nobody")
+    assert code == Exit.NOT_FOUND
+    assert "no session 'nobody'" in err
+
+
 def test_strangers_are_refused_and_their_letters_kept(cli: Cli) -> None:
     code, _, err = cli("session", "send", "nobody", "hello")
     assert code == Exit.NOT_FOUND

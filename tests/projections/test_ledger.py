@@ -47,7 +47,7 @@ def test_an_uncertain_step_says_since_when_and_why(open_activity):
         "w1",
     )
     assert json.loads(row["failure"])["message"] == GONE.message
-    assert (row["settled_at_ms"], row["resolved_by"]) == (None, None)
+    assert (row["settled_at_ms"], row["resolved_by"], row["on_uncertain"]) == (None, None, "wait")
     session = session_of(open_activity)
     assert session["status"] == "Waiting"
     assert json.loads(session["waiting_for"])[0]["kind"] == "uncertain"
