@@ -1,12 +1,21 @@
-"""The words of the five contracts, as requests and tasks hold them, and which of them go where."""
+"""The words of the contracts as they are stored in requests and tasks, and what follows from them for topics."""
 
 from __future__ import annotations
 
 READ = "read"
+"""It changes nothing."""
+
 IDEMPOTENT = "write_idempotent"
+"""It honours its key: it may be called again with the same one."""
+
 LOOKUP = "write_lookup"
+"""What an earlier call of it has done can be looked up."""
+
 UNDO = "write_undo"
+"""It is called once; where nobody knows what came of it, another activity undoes it."""
+
 AT_MOST_ONCE = "write_once"
+"""It is called once; where nobody knows what came of it, a workflow or a person decides."""
 
 ONCE = frozenset({UNDO, AT_MOST_ONCE})
-"""Their tasks go to the queue's `.once` topic, where a worker commits before it runs."""
+"""Those whose tasks go to the `.once` topic of their queue."""

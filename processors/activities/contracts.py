@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
+from ...events import contracts as words
 from ...events.records import RetryPolicy
 from ..durations import Duration, to_ms
 
@@ -15,20 +18,58 @@ NEVER_MAX = 100
 """Types of failure that a policy may name; they are stored with every request."""
 
 
+SETTLE_DEFAULT = "10s"
+"""How long after a call its effect may still be invisible to a look-up."""
+
+
 @dataclass(frozen=True, slots=True)
 class Read:
     """The tool changes nothing; it may run again at any time."""
 
-    word = "read"
+    word = words.READ
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """The tool changes something. `idempotent=True`: it honours the key, so it may run again with the same key."""
+    """The tool changes something. What is known about a call that was cut off says how it goes on; at most one of:
+
+    - `idempotent=True`: it honours the key, so it may run again with the same key.
+    - `lookup=f`: whether a call was carried out can be looked up. `f` is a plain function, async or sync, of `key: str`
+      and any of the activity's own parameters, and returns the result, or None where there is none. It is asked before
+      a call that may be a repeat, and after one that failed, `settle` after the last moment it could have been sent.
+    - `undo=g`: called at most once; where nobody knows what came of it, the activity `g` can undo it. `g` takes any of
+      the parameters by name, and the key of what it undoes as `done_key: str` if it has such a parameter.
+    - none of them: called at most once; where nobody knows what came of it, the workflow or a person decides.
+    """
 
     idempotent: bool = False
+    lookup: Callable[..., Any] | None = None
+    settle: Duration = SETTLE_DEFAULT
+    undo: Callable[..., Any] | None = None
 
-    word = "write_idempotent"
+    def __post_init__(self) -> None:
+        if not isinstance(self.idempotent, bool):
+            raise TypeError(f"idempotent is {self.idempotent!r}: it is True or False")
+        for what, function in (("lookup", self.lookup), ("undo", self.undo)):
+            if function is not None and not callable(function):
+                raise TypeError(f"{what} is {function!r}: it is a function")
+        given = [what for what in ("idempotent", "lookup", "undo") if getattr(self, what)]
+        if len(given) > 1:
+            told = " and ".join(given)
+            raise ValueError(f"a Write has {told}: it is one of idempotent, lookup and undo")
+        if to_ms(self.settle) != to_ms(SETTLE_DEFAULT) and self.lookup is None:
+            raise ValueError(
+                f"settle is {self.settle!r}, and no lookup waits for it: give lookup=…"
+            )
+
+    @property
+    def word(self) -> str:
+        """As it is stored in requests and tasks."""
+        if self.idempotent:
+            return words.IDEMPOTENT
+        if self.lookup is not None:
+            return words.LOOKUP
+        return words.AT_MOST_ONCE if self.undo is None else words.UNDO
 
 
 Contract = Read | Write
@@ -91,3 +132,11 @@ class RetryLater(Exception):
     def __init__(self, after: Duration, message: str = "") -> None:
         self.retry_after_ms = to_ms(after)
         super().__init__(message or f"the tool asks to come back in {self.retry_after_ms} ms")
+
+
+class NothingDone(Exception):
+    """Raised by a tool that knows that it changed nothing: a card was declined, a connection refused.
+
+    The attempt has failed for certain, so that no look-up and no uncertainty follows, whatever the contract. Derive
+    from it to name what happened; `Retry.never` goes by that name.
+    """

@@ -1,7 +1,7 @@
 """The worker as small steps, without asyncio: take tasks, say which run, report results, commit what is settled.
 
 ```
-poll ─ adopt new partitions (position, end) ─ take records ┬─ undecodable      → dead letter → settled
+poll ─ adopt new partitions (position, end) ─ take records ┬─ undecodable, or not of this topic → dead letter → settled
                                                           ├─ result in log    → settled
                                                           ├─ past its deadline → settled
                                                           ├─ running already  → joins that job
@@ -9,7 +9,9 @@ poll ─ adopt new partitions (position, end) ─ take records ┬─ undecodabl
 report(job, body) ─ produce the result ─ … acknowledged ─ settle ─ commit the low watermark
 ```
 
-Two threads may use it: `report` and `give_back` belong to whoever runs the activities, all else to the intake.
+What comes from the queue's `.once` topic is committed before it becomes a job, and asks for no result: see `once.py`.
+
+Two threads may use it: `report`, `give_back` and `expire` belong to whoever runs the activities, all else to the intake.
 What they share are two queues and the producer. The simulation calls both from one thread.
 
 After a crash anywhere, a task is delivered again. Its result, once acknowledged, is found in the log and not
@@ -20,16 +22,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 import structlog
 
-from ...commands.models import Command, CommandHeader
+from ...commands.models import ReturnActivity
 from ...commands.wire import encode_command
-from ...events.codec import decode_task
 from ...events.errors import InvalidKey, Undecodable
 from ...events.headers import dead_letter_headers, record_headers
-from ...events.keys import session_key, task_key
+from ...events.keys import session_key
 from ...events.log.protocol import (
     Fatal,
     Group,
@@ -41,10 +41,12 @@ from ...events.log.protocol import (
     Place,
     Record,
 )
-from ...events.records import ActivityTask
 from ...events.topics import Topics
+from .attempt import let_go
 from .held import Held
+from .jobs import Counts, Job, command_of, task_of
 from .offsets import Offsets, Ticket
+from .once import OnceTasks, ends_of
 from .runner import Body
 from .sending import Send, Sender
 from .settled import Settled
@@ -66,32 +68,6 @@ logger = structlog.get_logger("wakeful.worker")
 
 def no_failpoint(_name: str) -> None:
     """The crash points of a worker that is not to crash."""
-
-
-@dataclass(slots=True, eq=False)
-class Job:
-    """One attempt to run. `fresh`: it was never handed to any worker before, so nothing of it can have run."""
-
-    task: ActivityTask
-    command_id: str
-    fresh: bool
-    tickets: list[Ticket] = field(default_factory=list)
-
-    def lies_in(self, places: Sequence[Place]) -> bool:
-        """Whether its task was delivered from these partitions, and from no other."""
-        return all(ticket.watermark.place in places for ticket in self.tickets)
-
-
-@dataclass(slots=True)
-class Counts:
-    """What became of the records so far."""
-
-    taken: int = 0
-    reported: int = 0
-    settled: int = 0
-    already_settled: int = 0
-    expired: int = 0
-    dead_letters: int = 0
 
 
 class WorkerCore:
@@ -125,7 +101,10 @@ class WorkerCore:
         self._jobs: dict[str, Job] = {}
         self._sender: Sender[Job | Ticket] = Sender(log, self._acknowledge)
         self._given_back: deque[Job] = deque()
+        self._expired: deque[Job] = deque()
         self._held = Held(self._settled, self.offsets)
+        self._once_topic = topics.activities(queue, once=True)
+        self._once = OnceTasks()
         self._faults = 0
         self._log_ms = 0
 
@@ -134,7 +113,7 @@ class WorkerCore:
         self._sender.open()
         self._group = self._log.group(
             self._group_name,
-            [self._topics.activities(self.queue)],
+            [self._topics.activities(self.queue), self._once_topic],
             _Listener(self),
             session_timeout_ms=SESSION_TIMEOUT_MS,
         )
@@ -154,11 +133,28 @@ class WorkerCore:
         """Reports handed in whose acknowledgement is not here."""
         return self._sender.unacknowledged
 
-    def poll(self, records_max: int, timeout_ms: int) -> list[Job]:
-        """Takes up to `records_max` records and returns those that are to run."""
+    @property
+    def waiting_once(self) -> int:
+        """Tasks that must not run twice, fetched and not taken."""
+        return len(self._once)
+
+    @property
+    def unbegun_once(self) -> int:
+        """Of those taken, how many have not begun."""
+        return sum(job.once and not job.begun for job in self._jobs.values())
+
+    def poll(self, records_max: int, timeout_ms: int, *, once_max: int | None = None) -> list[Job]:
+        """Fetches up to `records_max` records and returns those that are to run.
+
+        Of those that must not run twice up to `once_max` are taken, all that are here by default: no more than can
+        start at once, since one that is taken and then lost with its worker is uncertain.
+        """
+        once_max = len(self._once) + records_max if once_max is None else once_max
         try:
             self._adopt()
-            self._held.add(self._joined.poll(records_max, timeout_ms))
+            fetched = self._joined.poll(records_max, 0 if once_max and self._once else timeout_ms)
+            self._once.add([record for record in fetched if record.topic == self._once_topic])
+            self._held.add([record for record in fetched if record.topic != self._once_topic])
             self.settle()
             self._log_ms = self._held.look_up(self._log_ms)
         except (Fatal, OffsetGone):
@@ -170,30 +166,39 @@ class WorkerCore:
             logger.info("asking again", queue=self.queue, times=self._faults, fault=str(fault))
             return []  # what was fetched is held, and taken once its results can be looked up
         self._faults = 0
-        return self._take(self._held.take())
+        taken = self._once.take(self._joined, once_max)
+        jobs = self._take(taken)
+        self.offsets.committed(ends_of(taken))
+        return jobs + self._take(self._held.take())
 
-    def report(self, job: Job, body: Body) -> None:
-        """Sends the result of a job; it is settled when the broker has acknowledged it."""
-        task = job.task
-        header = CommandHeader(
-            tenant=task.tenant,
-            session_id=task.session_id,
-            command_id=job.command_id,
-            issued_at_ms=self._now_ms(),
-            actor=f"worker:{self._worker_id}",
-            on_behalf_of=task.on_behalf_of,
-            channel="worker",
-            expected_seq=None,
-        )
-        encoded = encode_command(Command(header, body))
-        key = session_key(task.tenant, task.session_id)
+    def is_over(self, job: Job) -> bool:
+        """Whether its deadline has passed by the newest log time known, or, for long, by this worker's clock."""
+        return job.task.deadline_ms <= max(self._log_ms, self._now_ms() - LATE_MS)
+
+    def report(self, job: Job, body: Body | ReturnActivity) -> None:
+        """Sends what is to be said of a job; it is settled when the broker has acknowledged it."""
+        command = command_of(job, body, worker=self._worker_id, at_ms=self._now_ms())
+        encoded = encode_command(command)
+        key = session_key(job.task.tenant, job.task.session_id)
         headers = record_headers(encoded, job.command_id)
         self._sender.send(job, Send(self._topics.commands, key, encoded.value, headers))
         self.counts.reported += 1
 
     def give_back(self, job: Job) -> None:
-        """Lets go of a job without a result: its task stays uncommitted and is delivered again to somebody."""
+        """Lets go of a job without a result: its task stays uncommitted and is delivered again to somebody.
+
+        One that nobody is given again is reported instead, as not begun or as cut off.
+        """
+        told = let_go(job.task, begun=job.begun, worker=self._worker_id)
+        if told is not None:
+            self.report(job, told)
+            return
         self._given_back.append(job)
+        self.counts.reported += 1
+
+    def expire(self, job: Job) -> None:
+        """Lets go of a job for good: it is past its deadline, and the log's clock speaks for it."""
+        self._expired.append(job)
         self.counts.reported += 1
 
     def settle(self) -> None:
@@ -201,6 +206,11 @@ class WorkerCore:
         self._sender.settle()
         while self._given_back:
             self._let_go(self._given_back.popleft())
+        while self._expired:
+            self.counts.expired += 1
+            self._let_go(job := self._expired.popleft())
+            for ticket in job.tickets:
+                ticket.settle()
 
     def commit(self) -> None:
         """Commits what can be; a refusal is no loss, since what is not committed is only looked up again."""
@@ -282,13 +292,15 @@ class WorkerCore:
                     first=first,
                 )
             start = first if position is None else max(first, position)
-            self.offsets.assign(place, start, end)
+            once = place.topic == self._once_topic
+            self.offsets.assign(place, start, start if once else end)
             self._joined.seek(place, start)
             self._arriving.discard(place)
 
     def _forget(self, places: Sequence[Place]) -> None:
         self.offsets.drop(places)
         self._held.drop(places)
+        self._once.drop(places)
 
     def _take(self, records: Sequence[Record]) -> list[Job]:
         jobs = []
@@ -304,9 +316,11 @@ class WorkerCore:
         mark = self.offsets.mark(Place(record.topic, record.partition))
         if mark is None:
             return None  # taken away meanwhile; its new owner has it
-        ticket = mark.take(record.offset)
+        ticket, once = mark.take(record.offset), record.topic == self._once_topic
+        if once:
+            ticket.settle()  # it is committed
         try:
-            task = _task_of(record)
+            task = task_of(record, once=once)
         except (Undecodable, InvalidKey) as error:
             self._bury(record, ticket, error)
             return None
@@ -324,7 +338,7 @@ class WorkerCore:
             ticket.settle()
             return None
         self.counts.taken += 1
-        fresh = task.attempt == 1 and record.offset >= mark.fresh_from
+        fresh = once or (task.attempt == 1 and record.offset >= mark.fresh_from)
         job = self._jobs[command_id] = Job(task, command_id, fresh, [ticket])
         return job
 
@@ -370,11 +384,3 @@ class _Listener:
         self.assigned = core.assigned
         self.revoked = core.revoked
         self.lost = core.lost
-
-
-def _task_of(record: Record) -> ActivityTask:
-    task = decode_task(record.value, record.headers)
-    if record.key != task_key(task.idempotency_key, task.attempt):
-        raise Undecodable("wrong_key", f"key {record.key!r} is not that of the task inside")
-    session_key(task.tenant, task.session_id)
-    return task

@@ -10,15 +10,16 @@ import inspect
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Generic, NoReturn, NotRequired, Protocol, TypeVar, get_type_hints, overload
+from typing import Any, Generic, NoReturn, Protocol, TypeVar, overload
 
-from pydantic import ConfigDict, PydanticSchemaGenerationError, TypeAdapter, ValidationError
-from typing_extensions import TypedDict
+from pydantic import TypeAdapter, ValidationError
 
-from ...events.errors import Rejected
+from ...events import contracts as words
 from ...events.topics import QUEUE
 from ..durations import Duration, to_ms
 from ..stored_json import read_json
+from . import signatures
+from .companions import DONE_KEY, LookUp, check_undo, checked_look_up
 from .contracts import Contract, Read, Retry, Write
 
 R = TypeVar("R")
@@ -30,21 +31,17 @@ TIMEOUT_DEFAULT = "60s"
 SCHEDULE_TO_CLOSE_DEFAULT = "24h"
 """From request to result, queueing and dead workers included."""
 
+SCHEDULE_TO_CLOSE_ONCE_DEFAULT = "1h"
+"""The same for a write that is called at most once: when it has passed, a call that was lost is known to be uncertain."""
+
 ONCE = Retry(attempts=1)
 
 NAME_LENGTH_MAX = 200
 """Characters of an activity's or a workflow's name: what a client may ask for."""
 
-KEY = "key"
-"""The keyword-only parameter that receives the idempotency key."""
+KEY = signatures.KEY
 
-
-_typed_dict: Any = TypedDict
-"""Called with fields that are data, which type checkers do not follow."""
-
-
-class Declined(Rejected, TypeError):
-    """A declaration that cannot work; raised at import, names the function and what to write instead."""
+Declined = signatures.Declined
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +83,7 @@ class Activity(Generic[R_co]):
         schedule_to_close: Duration,
         approval: Needs | None,
         retry: Retry,
+        heartbeat: Duration | None = None,
     ) -> None:
         self.function = function
         self.is_sync = not inspect.iscoroutinefunction(function)
@@ -97,12 +95,16 @@ class Activity(Generic[R_co]):
         self.approval = approval
         self.retry = retry
         self.approval_expires_ms = to_ms(approval.expires) if approval else 0
-        signature, hints = inspect.signature(function), _hints(name, function)
-        self.takes_key = _takes_key(name, signature)
-        self._signature = _without_key(signature)
-        self._positional = _all_positional(self._signature)
-        self._arguments = _arguments_type(name, self._signature, hints)
-        self.result_type: TypeAdapter[R_co] = _result_type(name, hints)
+        self.heartbeat_ms = None if heartbeat is None else to_ms(heartbeat)
+        signature, hints = inspect.signature(function), signatures.hints(name, function)
+        self.takes_key = signatures.takes_key(name, signature)
+        self._signature = signatures.without_key(signature)
+        self._hints = hints
+        self._positional = signatures.all_positional(self._signature)
+        self._arguments = signatures.arguments_type(name, self._signature, hints)
+        self.result_type: TypeAdapter[R_co] = signatures.result_type(name, hints)
+        self.look_up, self.settle_ms = self._looked_up()
+        self.undo = self._undone()
         self.__doc__ = function.__doc__
 
     def __call__(self, *_args: object, **_kwargs: object) -> NoReturn:
@@ -151,6 +153,54 @@ class Activity(Generic[R_co]):
         """The result as JSON-able values; `ValueError` or `TypeError` where its type has no such form."""
         return self.result_type.dump_python(result, mode="json", warnings="error")
 
+    def undo_action(self, arguments: dict[str, Any], done_key: str) -> Action[Any]:
+        """What undoes the call with these arguments, as they were recorded, that was made under this key.
+
+        `TypeError` where the contract has no undo, or where it does not take what was recorded.
+        """
+        if self.undo is None:
+            raise TypeError(f"activity {self.name!r} has no undo: its contract is {self.contract}")
+        given = {**self.typed(arguments), DONE_KEY: done_key}
+        taken = self.undo._signature.parameters  # noqa: SLF001 another of its own kind
+        return self.undo.call(**{name: value for name, value in given.items() if name in taken})
+
+    def _looked_up(self) -> tuple[LookUp | None, int | None]:
+        contract = self.contract
+        if not isinstance(contract, Write) or contract.lookup is None:
+            return None, None
+        function = contract.lookup
+        if isinstance(function, Activity):
+            raise Declined(
+                f"the look-up of activity {self.name!r} is activity {function.name!r}: "
+                "give a plain function, it runs within the attempt"
+            )
+        look_up = checked_look_up(self.name, self._signature, self._hints, function)
+        settle_ms = to_ms(contract.settle)
+        if settle_ms >= self.schedule_to_close_ms:
+            raise Declined(
+                f"activity {self.name!r} has settle={contract.settle!r}: its look-up "
+                f"{look_up.name!r} would come after schedule_to_close"
+            )
+        return look_up, settle_ms
+
+    def _undone(self) -> Activity[Any] | None:
+        undo = self.contract.undo if isinstance(self.contract, Write) else None
+        if undo is None:
+            return None
+        if not isinstance(undo, Activity):
+            named = getattr(undo, "__name__", repr(undo))
+            raise Declined(
+                f"the undo of activity {self.name!r}, {named!r}, is not an activity: declare it with @activity"
+            )
+        if undo.contract.word in words.ONCE:
+            raise Declined(
+                f"the undo of activity {self.name!r}, {undo.name!r}, is itself called at most once: "
+                "an undo must be safe to repeat, so make it idempotent or give it a look-up"
+            )
+        theirs = undo._signature, undo._hints  # noqa: SLF001 another of its own kind
+        check_undo(self.name, self._signature, self._hints, undo.name, *theirs)
+        return undo
+
 
 class Declared(Protocol):
     """The activities of an app, as a worker needs them; see `processors.app.App`."""
@@ -178,15 +228,18 @@ def activity(
     name: str | None = None,
     queue: str = "default",
     timeout: Duration = TIMEOUT_DEFAULT,
-    schedule_to_close: Duration = SCHEDULE_TO_CLOSE_DEFAULT,
+    schedule_to_close: Duration | None = None,
     approval: Needs | None = None,
     retry: Retry = ONCE,
+    heartbeat: Duration | None = None,
 ) -> Declaring:
     """Declares a function as an activity: `async def`, or `def` for calls that block.
 
     `contract` says how it may be retried and has no default. `timeout` is start-to-close, kept by the worker;
-    `schedule_to_close` runs from the request and is kept by the log's clock. A keyword-only parameter `key: str`
-    receives the idempotency key, stable over attempts.
+    `schedule_to_close` runs from the request and is kept by the log's clock; by default 24 hours, and one hour where
+    the contract calls it at most once, since its end is what tells that a lost call is uncertain. A keyword-only
+    parameter `key: str` receives the idempotency key, stable over attempts. `heartbeat` is how long a begun attempt may
+    be silent.
 
     Async activities of a worker share one event loop and are cancelled at their time-out. Sync ones run in a few
     threads, each call in a context of its own; their clock starts when they have a thread. Nothing can stop a sync
@@ -204,15 +257,21 @@ def activity(
     def declare(function: Callable[..., Any]) -> Activity[Any]:
         own_name = str(getattr(function, "__name__", function))
         label = check_name("activity", own_name if name is None else name)
+        checked = _checked(label, function, contract, approval)
+        within = schedule_to_close
+        if within is None:
+            once = checked.word in words.ONCE
+            within = SCHEDULE_TO_CLOSE_ONCE_DEFAULT if once else SCHEDULE_TO_CLOSE_DEFAULT
         return Activity(
             function,
-            contract=_checked(label, function, contract, approval),
+            contract=checked,
             name=label,
             queue=_queue(label, queue),
             timeout=_positive(label, "timeout", timeout),
-            schedule_to_close=_positive(label, "schedule_to_close", schedule_to_close),
+            schedule_to_close=_positive(label, "schedule_to_close", within),
             approval=_lasting(label, approval),
             retry=_retry(label, retry),
+            heartbeat=None if heartbeat is None else _positive(label, "heartbeat", heartbeat),
         )
 
     return declare
@@ -244,22 +303,17 @@ def _checked(
     if contract is None:
         raise Declined(
             f"activity {label!r} has no contract: write contract=Read() if it changes nothing, "
-            "or contract=Write(idempotent=True) if it honours its key"
+            "contract=Write(idempotent=True) if it honours its key, and contract=Write() if it may be called once only"
         )
     if not isinstance(contract, Read | Write):
         raise Declined(
-            f"activity {label!r} has contract {contract!r}: write Read() or Write(idempotent=True)"
+            f"activity {label!r} has contract {contract!r}: write Read() or Write(…), with brackets"
         )
     if not (inspect.isroutine(function) or inspect.iscoroutinefunction(function)):
         raise Declined(f"activity {label!r} is not a function: write 'def' or 'async def'")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise Declined(
             f"activity {label!r} yields: an activity has one result, return it (a list, say)"
-        )
-    if isinstance(contract, Write) and not contract.idempotent:
-        raise Declined(
-            f"activity {label!r} has contract Write(): "
-            "this version runs only Read() and Write(idempotent=True)"
         )
     if isinstance(contract, Read) and approval is not None:
         raise Declined(
@@ -297,79 +351,3 @@ def _retry(label: str, retry: Retry) -> Retry:
     if not isinstance(retry, Retry):
         raise Declined(f"activity {label!r} has retry={retry!r}: write retry=Retry(attempts=5)")
     return retry
-
-
-def _hints(name: str, function: Callable[..., Any]) -> dict[str, Any]:
-    try:
-        return get_type_hints(function, include_extras=True)
-    except NameError as error:
-        raise Declined(
-            f"the types of activity {name!r} cannot be read ({error}): "
-            "import them at module level, not under TYPE_CHECKING or inside a function"
-        ) from error
-
-
-def _takes_key(name: str, signature: inspect.Signature) -> bool:
-    key = signature.parameters.get(KEY)
-    if key is None:
-        return False
-    if key.kind is not key.KEYWORD_ONLY:
-        raise Declined(
-            f"activity {name!r} takes {KEY!r} by position: write '*, {KEY}: str' for the idempotency "
-            "key, or give an argument of its own another name"
-        )
-    return True
-
-
-def _all_positional(signature: inspect.Signature) -> tuple[str, ...] | None:
-    """The names of the parameters where each can be given by position."""
-    parameters = signature.parameters.values()
-    if any(p.kind is not inspect.Parameter.POSITIONAL_OR_KEYWORD for p in parameters):
-        return None
-    return tuple(p.name for p in parameters)
-
-
-def _without_key(signature: inspect.Signature) -> inspect.Signature:
-    return signature.replace(parameters=[p for p in signature.parameters.values() if p.name != KEY])
-
-
-def _arguments_type(
-    name: str, signature: inspect.Signature, hints: dict[str, Any]
-) -> TypeAdapter[dict[str, Any]]:
-    fields: dict[str, Any] = {}
-    for parameter in signature.parameters.values():
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            raise Declined(
-                f"activity {name!r} takes *{parameter.name}: name each parameter instead"
-            )
-        if parameter.kind is parameter.POSITIONAL_ONLY:
-            raise Declined(
-                f"parameter {parameter.name!r} of activity {name!r} is positional-only: remove the '/'"
-            )
-        kind = hints.get(parameter.name)
-        if kind is None:
-            raise Declined(
-                f"parameter {parameter.name!r} of activity {name!r} has no type: annotate it"
-            )
-        optional = parameter.default is not parameter.empty
-        fields[parameter.name] = NotRequired[kind] if optional else kind
-    shape = _typed_dict(f"{name}_arguments", fields)
-    shape.__pydantic_config__ = ConfigDict(extra="forbid")
-    return _adapter(f"the parameters of activity {name!r}", shape)
-
-
-def _result_type(name: str, hints: dict[str, Any]) -> TypeAdapter[Any]:
-    if "return" not in hints:
-        raise Declined(
-            f"activity {name!r} does not say what it returns: write '-> type', or '-> None'"
-        )
-    return _adapter(f"the result of activity {name!r}", hints["return"])
-
-
-def _adapter(what: str, kind: Any) -> TypeAdapter[Any]:
-    try:
-        return TypeAdapter(kind)
-    except PydanticSchemaGenerationError as error:
-        raise Declined(
-            f"{what} cannot be stored as JSON: {error.message.splitlines()[0]}"
-        ) from error

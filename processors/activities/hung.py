@@ -18,13 +18,16 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from concurrent import futures
 from contextvars import ContextVar
 from dataclasses import dataclass
 from math import inf
 from types import FrameType
+from typing import Any
 
 from ...events.errors import Transient
-from .core import Job
+from ...events.log.protocol import Place
+from .jobs import Job
 
 EXIT_CODE = 70
 """EX_SOFTWARE, as the watchdog's: the supervisor starts the process again."""
@@ -54,11 +57,15 @@ def end_process(code: int) -> None:
 
 @dataclass(slots=True, eq=False)
 class Attempt:
-    """A job that was started; `limit_at` by the monotonic clock, and the thread it has to itself if it is a sync one."""
+    """A job that was started; `limit_at` by the monotonic clock, and the thread it has to itself if it is a sync one.
+
+    `rest` is what it waits for while none of the user's code runs for it; cancelled, the job is given back.
+    """
 
     job: Job
     limit_at: float = inf
     thread_id: int | None = None
+    rest: asyncio.Future[None] | futures.Future[Any] | None = None
 
 
 class Attempts:
@@ -66,6 +73,7 @@ class Attempts:
 
     def __init__(self) -> None:
         self._open: dict[Job, Attempt] = {}
+        self._lock = threading.Lock()
 
     def begin(self, job: Job) -> Attempt:
         """Opens one; without a limit until it runs."""
@@ -74,7 +82,20 @@ class Attempts:
 
     def claim(self, job: Job) -> bool:
         """Closes it; false where somebody has done so before."""
-        return self._open.pop(job, None) is not None
+        with self._lock:
+            return self._open.pop(job, None) is not None
+
+    def call(self, job: Job) -> bool:
+        """Marks its function as called; false where somebody has spoken for it: it must not be called any more."""
+        with self._lock:
+            job.begun = job.begun or job in self._open
+            return job in self._open
+
+    def wake(self, places: Sequence[Place] | None = None) -> None:
+        """Ends the rest of those that rest, of these partitions or of all, so that they are given back."""
+        for attempt in list(self._open.values()):
+            if attempt.rest is not None and (places is None or attempt.job.lies_in(places)):
+                attempt.rest.cancel()
 
     def of(self, job: Job) -> Attempt | None:
         """The open attempt of a job."""

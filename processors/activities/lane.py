@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from contextvars import Context, copy_context
@@ -19,17 +18,17 @@ from functools import partial
 
 import structlog
 
-from ...commands.models import FailActivity
+from ...events.contracts import LOOKUP
 from ...events.log.protocol import Log, Place
 from ...events.topics import Topics
-from .core import UNSETTLED_MAX, Job, WorkerCore
+from .attempt import hung
+from .core import WorkerCore
+from .driving import Driver, Spoken
 from .hung import ATTENDED, LOOK_MS, SILENT_MS, Attempt, Attempts, Ending, Hung, Pulse, frame_of
-from .performing import perform, perform_sync
+from .jobs import Job
 from .runner import Body, Runner
 from .threads import Threads
-
-AHEAD = 2
-"""Tasks held, as a multiple of the concurrency, so that the loop never waits for a poll."""
+from .waiting import Room, Waiting
 
 POLL_MS = 100
 """Longest wait for records, and so the longest an acknowledged result waits for its commit."""
@@ -85,11 +84,26 @@ class Lane:
         self._drain_ms = drain_ms
         self._stopping = threading.Event()
         self._moved = threading.Event()
-        self._waiting: deque[Job] = deque()
+        self._waiting = Waiting(self._needs_thread)
         self._tasks: dict[asyncio.Task[None], Job] = {}
         self._threads = Threads(f"activity-{queue}", threads_max=sync_concurrency)
         self._in_threads = 0
         self._attempts = Attempts()
+        self._driver = Driver(
+            runner,
+            self._attempts,
+            monotonic=monotonic,
+            hit=hit,
+            is_over=self.core.is_over,
+            in_thread=self._run_in_thread,
+            is_stopping=self._stopping.is_set,
+        )
+        counted = runner.calls_once_in_threads(queue)
+        self._room = Room(
+            self.core,
+            concurrency,
+            lambda: sync_concurrency - self._in_threads if counted else None,
+        )
         self._handing_in = threading.Lock()
         self._error: BaseException | None = None
         self._look_at = 0.0
@@ -146,9 +160,12 @@ class Lane:
         self.core.open()
         commit_at = 0.0
         while not self._stopping.is_set():
-            room = self._room() or self._wait_for_room()
-            self._pause_or_resume(room)
-            jobs = self.core.poll(max(room, 1), POLL_MS if room else 0)
+            room = self._room.to_fetch
+            if not self._room.has_once:
+                room = room or self._wait_for_room()
+                self._pause_or_resume(room)
+            wait_ms = POLL_MS if room else 0
+            jobs = self.core.poll(max(room, 1), wait_ms, once_max=self._room.once)
             if jobs:
                 self._loop.call_soon_threadsafe(self._accept, jobs)
             now = self._monotonic()
@@ -157,20 +174,15 @@ class Lane:
                 commit_at = now + COMMIT_MS / 1000
             self._look(now)
 
-    def _room(self) -> int:
-        if self.core.unsettled >= UNSETTLED_MAX:
-            return 0
-        return max(0, self._concurrency * AHEAD - self.core.running)
-
     def _wait_for_room(self) -> int:
         """Waits a moment while the worker is full."""
         room, give_up = 0, self._monotonic() + FULL_MS / 1000
         while not room and not self._stopping.is_set():
             self._moved.clear()
             self.core.settle()
-            room = self._room()
+            room = self._room.to_fetch
             left = give_up - self._monotonic()
-            if room or left <= 0:
+            if room or left <= 0 or self._room.has_once:
                 break
             self._moved.wait(min(left, POLL_MS / 1000))
         return room
@@ -188,7 +200,7 @@ class Lane:
         """Before partitions go: what runs may finish, so that their next owner need not run it again."""
         if self._drained:
             return  # it leaves the group, and has waited for what it was willing to wait for
-        self._loop.call_soon_threadsafe(self._give_back_waiting_in, places)
+        self._loop.call_soon_threadsafe(self._give_back_waiting, places)
         self._wait_until_settled(lambda: self.core.unsettled_in(places))
 
     def _drain(self) -> None:
@@ -257,7 +269,7 @@ class Lane:
         job, frame = attempt.job, frame_of(thread_id)
         if not self._attempts.claim(job):
             return  # it has ended just now
-        body = self._runner.hung(job.task, frame)
+        body = hung(self._runner, job.task, frame)
         self._hand_in(job, body)
         told = f"{body.failure.message} ({job.command_id})"
         logger.error("an activity hangs: the process ends, to be started again", cause=told)
@@ -267,7 +279,7 @@ class Lane:
     # In the event loop.
 
     def _accept(self, jobs: list[Job]) -> None:
-        self._waiting.extend(jobs)
+        self._waiting.add(jobs, self._monotonic())
         self._start_waiting()
 
     def _start_waiting(self) -> None:
@@ -275,24 +287,30 @@ class Lane:
             self._give_back_waiting()
         while (job := self._next_waiting()) is not None:
             attempt = self._attempts.begin(job)
-            if self._runner.is_sync(job.task.name):
-                self._in_threads += 1
-                self._threads.run(partial(self._attend_in_thread, attempt, copy_context()))
+            if self._needs_thread(job):
+                self._run_in_thread(partial(self._attend_in_thread, attempt, copy_context()))
                 continue
             task = self._loop.create_task(self._attend(attempt))
             self._tasks[task] = job
             task.add_done_callback(self._ended)
 
     def _next_waiting(self) -> Job | None:
-        """The first that may start: one that needs a thread does not hold up those behind it that need none."""
         if len(self._tasks) + self._in_threads >= self._concurrency:
             return None
-        free = self._in_threads < self._sync_concurrency
-        for index, job in enumerate(self._waiting):
-            if free or not self._runner.is_sync(job.task.name):
-                del self._waiting[index]
-                return job
-        return None
+        return self._waiting.next(thread_is_free=self._in_threads < self._sync_concurrency)
+
+    def _needs_thread(self, job: Job) -> bool:
+        """Whether one thread does all of it; where there may be waits and look-ups, the loop calls threads for parts."""
+        return job.task.contract != LOOKUP and self._runner.is_sync(job.task.name)
+
+    def _run_in_thread(self, call: Callable[[], None]) -> None:
+        def run() -> None:
+            call()
+            with suppress(RuntimeError):  # the loop is closed: the worker ended before this did
+                self._loop.call_soon_threadsafe(self._thread_ended)
+
+        self._in_threads += 1
+        self._threads.run(run)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         job = self._tasks.pop(task)
@@ -307,17 +325,11 @@ class Lane:
         self._in_threads -= 1
         self._start_waiting()
 
-    def _give_back_waiting(self) -> None:
-        while self._waiting:
-            self._hand_back(self._waiting.popleft())
-        self._moved.set()
-
-    def _give_back_waiting_in(self, places: Sequence[Place]) -> None:
-        kept = deque(job for job in self._waiting if not job.lies_in(places))
-        for job in self._waiting:
-            if job.lies_in(places):
-                self._hand_back(job)
-        self._waiting = kept
+    def _give_back_waiting(self, places: Sequence[Place] | None = None) -> None:
+        """Those of these partitions, or all, and those that have started and rest."""
+        for job in self._waiting.leave(places):
+            self._hand_back(job)
+        self._attempts.wake(places)
         self._moved.set()
 
     def _cancel_all(self) -> None:
@@ -326,47 +338,29 @@ class Lane:
             task.cancel("the worker stops")
 
     async def _attend(self, attempt: Attempt) -> None:
-        job = attempt.job
-        ATTENDED.set(job)
-        attempt.limit_at = self._limit_from_now(job)
-        call = self._runner.prepare(job.task)
-        if isinstance(call, FailActivity):
-            body: Body = call
-        else:
-            self._hit("w.dispatched")
-            body = await perform(self._runner, call)
-        self._hit("w.responded")
-        self._report(job, body)
+        ATTENDED.set(attempt.job)
+        with suppress(Spoken):
+            body = await self._driver.drive(attempt)
+            self._hit("w.responded")
+            self._report(attempt.job, body)
 
     # In one of the threads.
 
     def _attend_in_thread(self, attempt: Attempt, context: Context) -> None:
         job = attempt.job
-        attempt.limit_at = self._limit_from_now(job)
         attempt.thread_id = threading.get_ident()
         try:
-            body = context.run(self._answer, job)
-            self._hit("w.responded")
-            self._report(job, body)
+            with suppress(Spoken):
+                body = context.run(self._driver.drive_sync, attempt)
+                self._hit("w.responded")
+                self._report(job, body)
         except BaseException as error:  # noqa: BLE001 carried to the loop, where run raises it
             self._break_off(job, error)
         self._moved.set()
-        with suppress(RuntimeError):  # the loop is closed: the worker ended before this call did
-            self._loop.call_soon_threadsafe(self._thread_ended)
-
-    def _answer(self, job: Job) -> Body:
-        call = self._runner.prepare(job.task)
-        if isinstance(call, FailActivity):
-            return call
-        self._hit("w.dispatched")
-        return perform_sync(self._runner, call)
 
     # In any thread.
 
-    def _limit_from_now(self, job: Job) -> float:
-        return self._monotonic() + job.task.start_to_close_ms / 1000
-
-    def _report(self, job: Job, body: Body) -> None:
+    def _report(self, job: Job, body: Body | None) -> None:
         """Unless somebody has spoken for it: it was given up as hung, or given back."""
         if self._attempts.claim(job):
             self._hand_in(job, body)
@@ -380,9 +374,12 @@ class Lane:
         self._error = self._error or error
         self.stop()
 
-    def _hand_in(self, job: Job, body: Body) -> None:
+    def _hand_in(self, job: Job, body: Body | None) -> None:
         with self._handing_in:
-            self.core.report(job, body)
+            if body is None:
+                self.core.expire(job)
+            else:
+                self.core.report(job, body)
 
     def _hand_back(self, job: Job) -> None:
         with self._handing_in:

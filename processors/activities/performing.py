@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from typing import Any
+from typing import Any, TypeVar
 
-from .runner import Body, Call, Runner
+from .runner import Call, Words
+
+B = TypeVar("B")
 
 
-async def perform(runner: Runner, call: Call) -> Body:
+async def perform(words: Words[B], call: Call) -> B:
     """Result, failure, or time-out on the loop's monotonic clock; only the worker's own cancellation is raised."""
     scope = asyncio.timeout(call.task.start_to_close_ms / 1000)
     try:
@@ -23,23 +25,21 @@ async def perform(runner: Runner, call: Call) -> Body:
         current = asyncio.current_task()
         if current is not None and current.cancelling():
             raise
-        return runner.failed(call.task, error)
+        return words.failed(call.task, error)
     except BaseException as error:  # noqa: BLE001 whatever a tool raises is its failure, and is reported
-        return runner.timed_out(call.task) if scope.expired() else runner.failed(call.task, error)
-    return runner.completed(call, result)
+        return words.timed_out(call.task) if scope.expired() else words.failed(call.task, error)
+    return words.completed(call, result)
 
 
-def perform_sync(runner: Runner, call: Call) -> Body:
+def perform_sync(words: Words[B], call: Call) -> B:
     """Result or failure, in this thread; its time-out is kept by the worker's intake, which ends the process."""
     try:
         result = call.start()
         if inspect.isawaitable(result):
             if inspect.iscoroutine(result):
                 result.close()
-            told = (
-                f"{call.task.name} is a sync activity and returned an awaitable: write 'async def'"
-            )
+            told = f"{call.name} is a sync function and returned an awaitable: write 'async def'"
             raise TypeError(told)
     except BaseException as error:  # noqa: BLE001 as above
-        return runner.failed(call.task, error)
-    return runner.completed(call, result)
+        return words.failed(call.task, error)
+    return words.completed(call, result)

@@ -1,25 +1,29 @@
 """One attempt of an activity, from its task to the words of its result; nothing here knows a log or a clock.
 
 `prepare` turns a task into a call or says at once why there can be none; `completed` and `failed` turn what came of
-the call into the body of the command that reports it. Whatever a tool does, one of the two can be said. The kinds of
-failure: unknown_activity, wrong_arguments, raised, timed_out, unserialisable_result, result_too_large.
+the call into the body of the command that reports it. Whatever a tool does, one of the two can be said. `LookUps` says
+the same of a look-up; None is its word for "nothing was found". What is said of an attempt that was cut off stands in
+`attempt.py`. The kinds of
+failure: unknown_activity, wrong_arguments, raised, nothing_done, timed_out, unserialisable_result, result_too_large, look_up_failed, cut_off.
 """
 
 from __future__ import annotations
 
 import traceback
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from pydantic import ValidationError
 
 from ...commands.models import CompleteActivity, FailActivity
+from ...events.contracts import ONCE
 from ...events.errors import InvalidPayload, PayloadTooLarge
 from ...events.payloads import json_payload, storable_text
 from ...events.records import ActivityTask, Failure, Payload
 from ..stored_json import read_json
+from .contracts import NothingDone
 from .definitions import KEY, Activity, problems
 
 Body = CompleteActivity | FailActivity
@@ -30,6 +34,12 @@ DETAIL_MAX = 4096
 MESSAGE_MAX = 1000
 """Characters of an exception's message that are kept."""
 
+TOLD_MAX = MESSAGE_MAX // 2 - 50
+"""Of each cause where there are two."""
+
+LOOK_UP_FAILED = "look_up_failed"
+"""Nobody knows whether it was done, and another attempt looks it up again."""
+
 RETRY_AFTER_MS_MAX = 2**53
 """Far beyond every deadline, and no more than a record can hold."""
 
@@ -39,15 +49,35 @@ FRAMES_MAX = 8
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A task that can run: the activity and its typed arguments, the key among them where it takes one."""
+    """A function that can be called for a task: its activity's own, or that of its look-up."""
 
     task: ActivityTask
     activity: Activity[Any]
     arguments: dict[str, Any]
+    """As the function takes them, the key among them where it does."""
+    function: Callable[..., Any]
+    name: str
+    is_sync: bool
 
     def start(self) -> Any:
         """Calls the function; an async one gives a coroutine, and nothing of it runs before it is awaited."""
-        return self.activity.function(**self.arguments)
+        return self.function(**self.arguments)
+
+
+B_co = TypeVar("B_co", covariant=True)
+
+
+class Words(Protocol[B_co]):
+    """Says what came of a call."""
+
+    def completed(self, call: Call, result: Any) -> B_co:
+        """It returned."""
+
+    def failed(self, task: ActivityTask, error: BaseException) -> B_co:
+        """It raised."""
+
+    def timed_out(self, task: ActivityTask) -> B_co:
+        """It was cancelled at its limit."""
 
 
 class Runner:
@@ -65,12 +95,19 @@ class Runner:
         activity = self._activities.get(name)
         return activity is not None and activity.is_sync
 
+    def calls_once_in_threads(self, queue: str) -> bool:
+        """Whether an activity of this queue is both sync and called at most once."""
+        return any(
+            a.queue == queue and a.is_sync and a.contract.word in ONCE
+            for a in self._activities.values()
+        )
+
     def prepare(self, task: ActivityTask) -> Call | FailActivity:
         """The call a task asks for; a failure where its activity or arguments are not known here."""
         activity = self._activities.get(task.name)
         if activity is None:
             loaded = ", ".join(sorted(self._activities)) or "none"
-            return self._fail(
+            return self.fail(
                 task,
                 "unknown_activity",
                 "",
@@ -80,13 +117,14 @@ class Runner:
             arguments = activity.typed_json(_json(task.arguments))
         except ValidationError as error:
             told = f"{task.name} does not take the recorded arguments: {problems(error)}"
-            return self._fail(task, "wrong_arguments", "ValidationError", told)
+            return self.fail(task, "wrong_arguments", "ValidationError", told)
         except (InvalidPayload, ValueError) as error:
             told = f"the recorded arguments of {task.name} cannot be read: {error}"
-            return self._fail(task, "wrong_arguments", type(error).__name__, told)
+            return self.fail(task, "wrong_arguments", type(error).__name__, told)
         if activity.takes_key:
             arguments[KEY] = task.idempotency_key
-        return Call(task, activity, arguments)
+        name = f"activity {task.name}"
+        return Call(task, activity, arguments, activity.function, name, activity.is_sync)
 
     def completed(self, call: Call, result: Any) -> Body:
         """The report of a result; a failure where it cannot be stored, or not be read back as its type."""
@@ -95,33 +133,28 @@ class Runner:
         except PayloadTooLarge as error:
             told = f"the result of {call.task.name} has {error.size} bytes, the limit is {error.limit}: "
             told += "store it elsewhere and return a reference"
-            return self._fail(call.task, "result_too_large", type(result).__name__, told)
+            return self.fail(call.task, "result_too_large", type(result).__name__, told)
         except ValidationError as error:
             told = (
                 f"the result of {call.task.name} does not read back as its type: {problems(error)}"
             )
-            return self._fail(call.task, "unserialisable_result", type(result).__name__, told)
+            return self.fail(call.task, "unserialisable_result", type(result).__name__, told)
         except Exception as error:  # noqa: BLE001 a result's own serialisers may raise anything
             told = f"the result of {call.task.name} cannot be stored as JSON: {message_of(error)}"
-            return self._fail(call.task, "unserialisable_result", type(result).__name__, told)
+            return self.fail(call.task, "unserialisable_result", type(result).__name__, told)
         return CompleteActivity(call.task.activity_id, call.task.attempt, payload, self._worker_id)
 
     def failed(self, task: ActivityTask, error: BaseException) -> FailActivity:
         """The report of an exception, with a short traceback."""
-        kind = type(error)
-        name = (
-            kind.__qualname__
-            if kind.__module__ == "builtins"
-            else f"{kind.__module__}.{kind.__qualname__}"
-        )
-        told, trace = message_of(error), traceback_of(error)
+        name, told, trace = type_of(error), message_of(error), traceback_of(error)
         when = retry_after_of(error)
-        return self._fail(task, "raised", name, told, detail=trace, retry_after_ms=when)
+        kind = "nothing_done" if isinstance(error, NothingDone) else "raised"
+        return self.fail(task, kind, name, told, detail=trace, retry_after_ms=when)
 
     def timed_out(self, task: ActivityTask) -> FailActivity:
         """The report of an attempt that was cancelled at its start-to-close limit."""
         told = f"{task.name} did not finish within {task.start_to_close_ms} ms and was cancelled"
-        return self._fail(task, "timed_out", "start_to_close", told)
+        return self.fail(task, "timed_out", "start_to_close", told)
 
     def hung(self, task: ActivityTask, frame: FrameType | None) -> FailActivity:
         """The report of an attempt that is past the same limit and cannot be stopped; `frame` is where it hangs."""
@@ -132,7 +165,7 @@ class Runner:
             "its worker ends and is started again; give the call it waits for a shorter time-out"
         )
         detail = "" if frame is None else cut("".join(traceback.format_stack(frame, FRAMES_MAX)))
-        return self._fail(task, "timed_out", "start_to_close", told, detail=detail)
+        return self.fail(task, "timed_out", "start_to_close", told, detail=detail)
 
     def _stored(self, activity: Activity[Any], result: Any) -> Payload:
         """The result as a payload that the workflow can certainly read back."""
@@ -140,7 +173,7 @@ class Runner:
         read_json(activity.result_type, _json(payload))
         return payload
 
-    def _fail(
+    def fail(
         self,
         task: ActivityTask,
         kind: str,
@@ -150,6 +183,7 @@ class Runner:
         detail: str = "",
         retry_after_ms: int | None = None,
     ) -> FailActivity:
+        """The report of a failure in these words."""
         failure = Failure(
             kind=kind,
             type=storable_text(type_, MESSAGE_MAX),
@@ -158,6 +192,69 @@ class Runner:
             retry_after_ms=retry_after_ms,
         )
         return FailActivity(task.activity_id, task.attempt, failure, self._worker_id)
+
+
+class LookUps:
+    """What a look-up says of a task: found (a result), nothing (None), or that nobody could be asked."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+
+    def prepare(self, call: Call) -> Call | FailActivity:
+        """The look-up for this call; a failure where the loaded code has none."""
+        look_up, task = call.activity.look_up, call.task
+        if look_up is None:
+            told = (
+                f"activity {task.name} has no look-up in the loaded code, and its task asks for it"
+            )
+            return self._runner.fail(task, LOOK_UP_FAILED, "", told)
+        known = {**call.arguments, KEY: task.idempotency_key}
+        arguments = {name: value for name, value in known.items() if name in look_up.takes}
+        name = f"look-up {look_up.name}"
+        return replace(
+            call, arguments=arguments, function=look_up.function, name=name, is_sync=look_up.is_sync
+        )
+
+    def completed(self, call: Call, result: Any) -> Body | None:
+        """The report of what was found; None where nothing was."""
+        if result is None:
+            return None
+        body = self._runner.completed(call, result)
+        if isinstance(body, CompleteActivity):
+            return replace(body, recovered=True)
+        return self.unseen(call.task, body.failure)
+
+    def failed(self, task: ActivityTask, error: BaseException) -> FailActivity:
+        """The report that nobody knows: the look-up raised."""
+        return self.unseen(task, self._runner.failed(task, error).failure)
+
+    def timed_out(self, task: ActivityTask) -> FailActivity:
+        """The same: it was cancelled at the limit."""
+        return self.unseen(task, self._runner.timed_out(task).failure)
+
+    def unseen(
+        self, task: ActivityTask, why: Failure, *, before: Failure | None = None
+    ) -> FailActivity:
+        """The report that nobody knows whether it was done; `before` is how the call itself had failed."""
+        told, detail, later_ms = why.message, why.detail, why.retry_after_ms
+        if why.kind != LOOK_UP_FAILED:
+            told = f"whether {task.name} was carried out is not known, since looking it up failed ({why.kind}): {told}"
+        if before is not None:
+            told = f"{before.kind} {before.type}: {cut(before.message, TOLD_MAX)}; then {cut(told, TOLD_MAX)}"
+            detail = "\n".join(
+                cut(each, DETAIL_MAX // 2 - 1) for each in (before.detail, detail) if each
+            )
+            later_ms = before.retry_after_ms if later_ms is None else later_ms
+        return self._runner.fail(
+            task, LOOK_UP_FAILED, why.type, told, detail=detail, retry_after_ms=later_ms
+        )
+
+
+def type_of(error: BaseException) -> str:
+    """The name of its class, with its module where it is not a builtin."""
+    kind = type(error)
+    builtin = kind.__module__ == "builtins"
+    return kind.__qualname__ if builtin else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def message_of(error: BaseException) -> str:
@@ -185,11 +282,11 @@ def traceback_of(error: BaseException) -> str:
     return cut("".join(lines))
 
 
-def cut(text: str) -> str:
+def cut(text: str, bytes_max: int = DETAIL_MAX) -> str:
     """Its end, in so many bytes as a failure keeps."""
     stored = text.encode("utf-8", "backslashreplace")
-    if len(stored) > DETAIL_MAX:
-        stored = b"..." + stored[3 - DETAIL_MAX :]
+    if len(stored) > bytes_max:
+        stored = b"..." + stored[3 - bytes_max :]
     return stored.decode("utf-8", "ignore")
 
 

@@ -1,4 +1,4 @@
-"""A worker process of the simulation: the real core and runner; activities take as many steps as the seed says."""
+"""A worker process of the simulation: the real core, rule and runner; attempts take as many steps as the seed says."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...commands.models import FailActivity
 from ...events.log.protocol import Isolation, Place
-from ..activities.core import Job, WorkerCore
+from ..activities.attempt import LookUp, Run, Say, Step, Steps, Wait, steps_of
+from ..activities.core import WorkerCore
+from ..activities.jobs import Job
 from ..activities.offsets import Watermark
 from ..activities.runner import Body, Runner
 from .actors import DIGEST_KEY, NAMESPACE, Actor, Killed, Scene
@@ -35,8 +36,11 @@ class Start:
 
 @dataclass(slots=True)
 class _Running:
+    """An attempt, and its next step; what its last one gave is known, and is told at `ready_ms`."""
+
     job: Job
-    body: Body
+    steps: Steps
+    step: Step
     ready_ms: int
 
 
@@ -90,10 +94,10 @@ class WorkerActor(Actor):
         rng = self.scene.rng
         choice = rng.random() if self.scene.faults.active else 0.0
         if self._waiting and choice < 0.6:
-            return self._run(self._waiting.pop(rng.randrange(len(self._waiting))))
+            return self._begin(self._waiting.pop(rng.randrange(len(self._waiting))))
         ready = [r for r in self._running if r.ready_ms <= self.scene.clock.ms]
         if ready and choice < 0.7:
-            return self._respond(rng.choice(ready))
+            return self._advance(rng.choice(ready))
         if choice > 0.9:
             self._core.commit()
             return "w.committed"
@@ -108,6 +112,8 @@ class WorkerActor(Actor):
             if mark is not None and mark not in self._known:
                 ends = ends or self._ends()
                 self._known[mark] = ends
+        for job in jobs:
+            job.taken_at = self.scene.clock.ms / 1000
         self._waiting += jobs
         self._quiet = 0 if jobs else self._quiet + 1
         if not self.scene.faults.active:
@@ -118,23 +124,55 @@ class WorkerActor(Actor):
         found = self.scene.log.ends(self._places, Isolation.UNCOMMITTED)
         return {place: end for place, (_, end) in found.items()}
 
-    def _run(self, job: Job) -> str:
+    def _begin(self, job: Job) -> str:
+        """Goes to the first step that takes time, or that ends it."""
+        now_ms = self.scene.clock.ms
+        steps = steps_of(
+            self._runner,
+            job.task,
+            fresh=job.fresh,
+            waited_ms=now_ms - round(job.taken_at * 1000),
+            is_over=lambda: self._core.is_over(job),
+        )
+        running = _Running(job, steps, next(steps), now_ms)
+        self._running.append(running)
+        return self._take_step(running)
+
+    def _advance(self, running: _Running) -> str:
+        if not isinstance(running.step, Say):
+            return self._take_step(running)
+        self._running.remove(running)
+        if running.step.body is None:
+            self._core.expire(running.job)
+        else:
+            self._core.report(running.job, running.step.body)
+        self._quiet = 0
+        return "w.responded"
+
+    def _take_step(self, running: _Running) -> str:
+        """Waits, or calls: what is called ends at once, and its worker hears of it when it is ready."""
+        step, job, now_ms = running.step, running.job, self.scene.clock.ms
+        if isinstance(step, Say):
+            return "w.prepared"
+        if isinstance(step, Wait):
+            running.ready_ms = now_ms + step.ms
+            running.step = running.steps.send(None)
+            return "w.waits"
+        if isinstance(step, Run):
+            self._note_start(job)
+        World.downstream = self.scene.downstream
+        running.step = running.steps.send(_played(step))
+        running.ready_ms = now_ms + (STUCK_MS if job.task.name == "stuck" else 0)
+        return "w.dispatched"
+
+    def _note_start(self, job: Job) -> None:
+        job.begun = True
         task = job.task
         known = self._known[job.tickets[0].watermark]
         self._starts.append(
             Start(job.command_id, task.idempotency_key, task.arguments.inline, self.name, known)
         )
         self.scene.counts["attempts"] += 1
-        World.downstream = self.scene.downstream
-        ready_ms = self.scene.clock.ms + (STUCK_MS if task.name == "stuck" else 0)
-        self._running.append(_Running(job, _body(self._runner, job), ready_ms))
-        return "w.dispatched"
-
-    def _respond(self, running: _Running) -> str:
-        self._running.remove(running)
-        self._core.report(running.job, running.body)
-        self._quiet = 0
-        return "w.responded"
 
     def _draining(self, places: Sequence[Place]) -> None:
         """Before partitions go: what waits is given back; what runs may finish in time, or not."""
@@ -142,8 +180,13 @@ class WorkerActor(Actor):
             self._waiting.remove(job)
             self._core.give_back(job)
         for running in [r for r in self._running if r.job.lies_in(places)]:
-            if self.scene.rng.random() < 0.5:
-                self._respond(running)
+            if self.scene.rng.random() >= 0.5:
+                continue
+            if isinstance(running.step, Say):
+                self._advance(running)
+            else:
+                self._running.remove(running)
+                self._core.give_back(running.job)
 
     def _hit(self, name: str) -> None:
         if self.doom == name:
@@ -155,16 +198,14 @@ class WorkerActor(Actor):
         self._quiet = 0
 
 
-def _body(runner: Runner, job: Job) -> Body:
-    """Runs the activity to its end; those of the simulation never wait."""
-    call = runner.prepare(job.task)
-    if isinstance(call, FailActivity):
-        return call
+def _played(step: Run | LookUp) -> Body | None:
+    """Runs the function to its end; those of the simulation never wait."""
+    call, words = step.call, step.words
     coroutine: Any = call.start()
     try:
         coroutine.send(None)
     except StopIteration as returned:
-        return runner.completed(call, returned.value)
+        return words.completed(call, returned.value)
     except Exception as error:  # noqa: BLE001 - whatever a tool raises is its failure
-        return runner.failed(job.task, error)
-    raise RuntimeError(f"activity {job.task.name} waits: those of the simulation do not")
+        return words.failed(call.task, error)
+    raise RuntimeError(f"{call.name} waits: those of the simulation do not")

@@ -172,7 +172,9 @@ class World:
         read = self.log.group_offsets(GROUP)
         for queue in QUEUES:
             read.update(self.log.group_offsets(worker_group(queue)))
-        topics = [self.topics.commands, *(self.topics.activities(queue) for queue in QUEUES)]
+        topics = [self.topics.commands]
+        for once in (False, True):
+            topics += [self.topics.activities(queue, once=once) for queue in QUEUES]
         places = [Place(topic, n) for topic in topics for n in range(self.plan.partitions)]
         ends = self.log.ends(places, Isolation.COMMITTED)
         return all(

@@ -5,18 +5,21 @@ The coroutine is a cache: where it is missing (crash, eviction, failed transacti
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from ...commands import decide as deciding
 from ...commands.check import Facts
 from ...commands.next_valid import next_valid
 from ...events import records as r
 from ...events.state import State, Status
+from .answers import read_message
+from .asking import TurnContext
 from .definitions import Message, Workflow
-from .driver import Stretch, TurnContext
-from .replay import RESOLVES, Divergence, rebuild
+from .driver import Stretch
+from .facts import RESOLVES, STARTS
+from .replay import Divergence, rebuild
 
 _IDLE = (Status.OPENED, Status.SUSPENDED)
 
@@ -30,7 +33,7 @@ class Workflows(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """One session as `advance` sees it: after `journal[-1]` was folded in; `journal` begins with `TurnStarted`."""
+    """One session as `advance` sees it: after `journal[-1]` was folded in; `journal` begins with what started the stretch."""
 
     tenant: str
     session_id: str
@@ -62,7 +65,7 @@ def advance(
     if (
         stretch is not None
         and not stretch.dead
-        and not isinstance(event.body, r.TurnStarted | r.SessionReleased)
+        and not isinstance(event.body, STARTS | r.SessionReleased)
     ):
         asked = stretch.feed(event)
     else:
@@ -77,9 +80,9 @@ def advance(
     return Advanced(bodies, stretch)
 
 
-_RESUMES = RESOLVES | r.TurnStarted | r.SessionReleased
+_RESUMES = RESOLVES | STARTS | r.SessionReleased
 
-_ENDS = r.TurnCompleted | r.SessionCompleted | r.SessionFailed | r.SessionHeld
+_ENDS = r.TurnContinued | r.TurnCompleted | r.SessionCompleted | r.SessionFailed | r.SessionHeld
 
 
 def waiting(state: State) -> bool:
@@ -103,11 +106,12 @@ def _next_turn(workflows: Workflows, state: State) -> list[r.EventBody]:
         ]
     versions = [r.Version("workflow", f"{workflow.name}:{workflow.version}")]
     versions += [r.Version(name, version) for name, version in workflow.versions]
+    queued = state.queue[0]
     started = r.TurnStarted(
         turn=state.turn + 1,
-        trigger="message",
-        reason="",
-        message_id=state.queue[0].message_id,
+        trigger=queued.trigger,
+        reason=queued.reason,
+        message_id=queued.message_id,
         workflow=workflow.name,
         workflow_version=workflow.version,
         versions=tuple(versions),
@@ -123,45 +127,63 @@ def _rebuild(
     if workflow is None:
         told = f"workflow {state.workflow!r} version {state.workflow_version} is not loaded: deploy it, then release"
         return r.SessionHeld("workflow_missing", told)
-    context = TurnContext(position.tenant, position.session_id, state.turn, facts.digest_key)
+    context = _context(position, facts)
     rebuilt = rebuild(workflow, context, state.data, _message(state), position.journal)
     if isinstance(rebuilt, Divergence):
         return r.NondeterminismFound(state.turn, rebuilt.step, rebuilt.expected, rebuilt.actual)
     return rebuilt.stretch, rebuilt.leftover
 
 
+def _context(position: Position, facts: Facts) -> TurnContext:
+    """The stretch that the journal is of: the turn's first, or what `again` began."""
+    begun = position.journal[0].body if position.journal else None
+    stretch, steps = (begun.stretch, begun.steps) if isinstance(begun, r.TurnContinued) else (0, 0)
+    return TurnContext(
+        position.tenant,
+        position.session_id,
+        position.state.turn,
+        facts.digest_key,
+        stretch,
+        steps,
+    )
+
+
 def _message(state: State) -> Message:
     queued = state.message
     if queued is None:
         return Message(id="", actor="", text="", data=None)
-    data = json.loads(queued.message.inline or b"null")
-    text = data.get("text", "") if isinstance(data, dict) else data
-    return Message(queued.message_id, queued.actor, text if isinstance(text, str) else "", data)
+    return read_message(
+        queued.message_id, queued.actor, queued.message, queued.trigger, queued.reason
+    )
 
 
 def _complete(body: r.EventBody, state: State) -> r.EventBody:
     """Fills in what only the state knows."""
     match body:
         case r.TurnCompleted():
-            after = replace(state, status=Status.SUSPENDED, approvals=(), timers=(), activities=())
+            after = replace(
+                state,
+                status=Status.SUSPENDED,
+                approvals=(),
+                timers=(),
+                activities=(),
+                uncertain=(),
+                receives=(),
+            )
             return replace(body, next_valid=next_valid(after))
         case r.SessionCompleted() | r.SessionFailed():
             return replace(body, messages_unread=len(state.queue))
         case r.ActivityCancelled():
-            running = (a.attempt for a in state.activities if a.activity_id == body.activity_id)
-            return replace(body, attempt=next(running, body.attempt))
+            attempts = {a.activity_id: a.attempt for a in state.activities}
+            attempts |= {u.activity_id: u.attempt for u in state.uncertain}
+            return replace(body, attempt=attempts.get(body.activity_id, body.attempt))
         case _:
             return body
 
 
 def withdrawals(state: State) -> list[r.EventBody]:
     """What is still open when a turn ends; nobody waits for it any more."""
-    told = "the turn ended"
-    return [
-        *(r.ApprovalWithdrawn(a.proposal_id, told) for a in state.approvals),
-        *(r.TimerCancelled(t.timer_id, told) for t in state.timers),
-        *(r.ActivityCancelled(a.activity_id, a.attempt, told) for a in state.activities),
-    ]
+    return deciding.withdrawals(state, "the turn ended")
 
 
 def _drop(stretch: Stretch | None) -> None:

@@ -21,12 +21,18 @@ _PARAMETERS = 3  # turn, state, message
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of the conversation: `text` where it has one, `data` as it was sent, and who sent it."""
+    """What a turn answers: `text` where it has one, `data` as it was sent, and who sent it.
+
+    `trigger` is `message`, or the kind of occasion that asked for the turn without one (a schedule, a webhook), and
+    then `reason` says which.
+    """
 
     id: str
     actor: str
     text: str
     data: Any
+    trigger: str = "message"
+    reason: str = ""
 
 
 class Workflow(Generic[S]):

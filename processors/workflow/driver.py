@@ -1,4 +1,4 @@
-"""Drives one turn's coroutine, live and in replay alike: facts go in one by one, requested facts come out.
+"""Drives one stretch's coroutine, live and in replay alike: facts go in one by one, requested facts come out.
 
 Rules:
 - The coroutine is resumed by `send` with our own awaitables only; there is no event loop.
@@ -12,41 +12,28 @@ Rules:
 from __future__ import annotations
 
 import traceback
-from collections.abc import Coroutine
-from dataclasses import dataclass
-from typing import Any
+from types import CoroutineType
+from typing import Any, cast
 
 from ...events import records as r
-from ...events.payloads import action_digest, json_payload, storable_text
+from ...events.payloads import json_payload, storable_text
 from ..activities.definitions import Action
 from ..stored_json import json_value, read_json
+from .ahead import LIVE, VERIFICATION_FAILED, Ahead
+from .asking import Asking, TurnContext
 from .definitions import Message, Workflow
-from .errors import ActivityError, UnapprovedAction, WorkflowMisuse, WorkflowStuck
-from .turn import Approval, Turn
+from .errors import ActivityError, VerificationFailed, WorkflowMisuse, WorkflowStuck
+from .turn import Turn
 from .waits import Several, Step
-
-STEPS_PER_ACTIVATION_MAX = 1_000
-"""Steps between two waits; a loop that never waits ends here instead of filling the log."""
-
-LOST = "another wait was over first"
-"""Why `first` lets a wait go."""
 
 DETAIL_MAX = 2_000
 """Characters of a traceback kept in a hold: enough to find the line, small enough for every view."""
 
-
-@dataclass(frozen=True, slots=True)
-class TurnContext:
-    """What identifies the turn that is driven, and the key for digests of its data."""
-
-    tenant: str
-    session_id: str
-    turn: int
-    digest_key: bytes
+COMPLETE, AGAIN = "turn.complete", "turn.again"
 
 
-class Stretch:
-    """One turn's coroutine from its start; dropped and rebuilt at will, never copied."""
+class Stretch(Asking):
+    """One coroutine from its top; dropped and rebuilt at will, never copied."""
 
     def __init__(
         self,
@@ -55,30 +42,39 @@ class Stretch:
         data: r.Payload | None,
         message: Message,
     ) -> None:
-        self.context = context
-        self.now_ms = 0
+        super().__init__(context)
         self.dead = False
-        self.steps = 0
         self._workflow = workflow
-        self._asked: list[r.EventBody] = []
-        self._waits: dict[str, tuple[r.EventBody, Step]] = {}
-        self._grants: dict[bytes, str] = {}
         self._outcome: r.Payload | None = None
+        self._verified_by: str | None = None
+        self._verifying: Step | None = None
+        self._refused: VerificationFailed | None = None
+        self._next_state: Any = None
         self._turn = Turn(
-            self, tenant=context.tenant, session_id=context.session_id, number=context.turn
+            self,
+            tenant=context.tenant,
+            session_id=context.session_id,
+            number=context.turn,
+            stretch=context.stretch,
         )
-        self._coroutine: Coroutine[Any, Any, Any] | None = None
+        self._coroutine: CoroutineType[Any, Any, Any] | None = None
         self._data = data
         self._message = message
 
-    def start(self, at_ms: int) -> list[r.EventBody]:
+    @property
+    def running(self) -> bool:
+        """Whether the function itself runs right now, be it to its end."""
+        return self._coroutine is not None and self._coroutine.cr_running
+
+    def start(self, at_ms: int, ahead: Ahead = LIVE) -> list[r.EventBody]:
         """Runs the function from its top to its first wait."""
-        self.now_ms = at_ms
+        self.now_ms, self.ahead = at_ms, ahead
         try:
             state = self._workflow.initial() if self._data is None else self._decode(self._data)
         except Exception as error:  # noqa: BLE001 - user types decide what raises; it becomes a hold
             return [self._held("state_unreadable", error)]
-        self._coroutine = self._workflow.function(self._turn, state, self._message)
+        called = self._workflow.function(self._turn, state, self._message)
+        self._coroutine = cast("CoroutineType[Any, Any, Any]", called)
         return self._drive()
 
     def feed(self, event: r.Event) -> list[r.EventBody]:
@@ -98,109 +94,52 @@ class Stretch:
             finally:
                 self._coroutine = None
 
-    def run(self, action: Action[Any]) -> Step:
-        """Asks for the action to be run; see `Turn.run`."""
-        digest, arguments = self._identify(action)
-        approval, proposal_id = "none", None
-        if action.activity.approval is not None:
-            approval, proposal_id = self._use_grant(action, digest)
-        step = self._next_step()
-        context = self.context
-        activity_id = f"{context.turn}.{step}"
-        return self._wait(
-            activity_id,
-            r.ActivityRequested(
-                activity_id=activity_id,
-                turn=context.turn,
-                step=step,
-                name=action.activity.name,
-                queue=action.activity.queue,
-                contract=action.activity.contract.word,
-                arguments=arguments,
-                digest=digest,
-                idempotency_key=f"{context.tenant}/{context.session_id}/{context.turn}/{step}",
-                attempt=1,
-                start_to_close_ms=action.activity.start_to_close_ms,
-                deadline_ms=self.now_ms + action.activity.schedule_to_close_ms,
-                approval=approval,
-                proposal_id=proposal_id,
-                retry=action.activity.retry.policy,
-            ),
-        )
+    def may_end(self, how: str) -> None:
+        """Refuses a second end of the stretch."""
+        if self._over is not None:
+            raise WorkflowMisuse(
+                f"{how} was called after {self._over}: call one of them, once, and return the state"
+            )
 
-    def approval(self, action: Action[Any]) -> Step:
-        """Asks for approval of the action; see `Turn.approval`."""
-        rule = action.activity.approval
-        if rule is None:
-            raise WorkflowMisuse(f"activity {action.activity.name!r} has no approval rule")
-        digest, arguments = self._identify(action)
-        step = self._next_step()
-        proposal_id = f"{self.context.turn}.{step}-{digest.hex()[:16]}"
-        return self._wait(
-            proposal_id,
-            r.ApprovalRequested(
-                proposal_id=proposal_id,
-                turn=self.context.turn,
-                step=step,
-                name=action.activity.name,
-                contract=action.activity.contract.word,
-                arguments=arguments,
-                digest=digest,
-                approver=rule.approver,
-                expires_at_ms=self.now_ms + action.activity.approval_expires_ms,
-            ),
-        )
+    def verify(self, check: Action[Any]) -> Step:
+        """Asks for the verdict; see `Turn.complete`."""
+        self._verifying = self.run(check, on_uncertain="wait")
+        return self._verifying
 
-    def sleep(self, duration_ms: int) -> Step:
-        """Asks for a timer; see `Turn.sleep`."""
-        step = self._next_step()
-        timer_id = f"{self.context.turn}.{step}"
-        due_ms = self.now_ms + duration_ms
-        return self._wait(timer_id, r.TimerSet(timer_id, self.context.turn, step, due_ms))
+    def refused(self, error: VerificationFailed) -> bool:
+        """Whether the workflow is to see this; not where the history holds that it did not catch it, and a release."""
+        if self.ahead.verifies_again():
+            return False
+        self._refused = error
+        return True
 
-    def say(self, message: Any) -> None:
-        """Records a reply; see `Turn.say`."""
-        content = {"text": message} if isinstance(message, str) else message
-        payload = json_payload(content, self.context.digest_key)
-        self._ask(r.ReplySent(self.context.turn, self._next_step(), payload))
-
-    def complete(self, outcome: Any) -> None:
+    def complete(self, outcome: r.Payload, *, verified_by: str | None) -> None:
         """Notes the outcome; see `Turn.complete`."""
-        if self._outcome is not None:
-            raise WorkflowMisuse("turn.complete was called already in this turn: call it once")
-        self._outcome = json_payload(outcome, self.context.digest_key)
+        self._over, self._outcome, self._verified_by = COMPLETE, outcome, verified_by
 
-    def withdraw(self, step: Step, *, cancel: bool) -> None:
-        """Lets a wait that lost go; see `Turn.first`. An activity that runs on still has its outcome recorded."""
-        asked = self._waits[step.wait_id][0]
-        match asked:
-            case r.TimerSet():
-                body: r.EventBody = r.TimerCancelled(asked.timer_id, LOST)
-            case r.ApprovalRequested():
-                body = r.ApprovalWithdrawn(asked.proposal_id, LOST)
-            case r.ActivityRequested() if cancel:
-                body = r.ActivityCancelled(asked.activity_id, asked.attempt, LOST)
-            case _:
-                return
-        del self._waits[step.wait_id]
-        self._ask(body)
+    def again(self, state: Any) -> None:
+        """Notes the state of the next stretch; see `Turn.again`."""
+        self.may_end(AGAIN)
+        self._over, self._next_state = AGAIN, state
 
     def _drive(self) -> list[r.EventBody]:
         coroutine = self._coroutine
         if coroutine is None:
             return []
-        self._asked = []
+        self._asked, self._refused = [], None
         try:
             waited: object = coroutine.send(None)
-            if not isinstance(waited, Step | Several):
-                told = f"it awaited {waited!r}, which is not of this turn: use turn.sleep, or an activity for I/O"
-                return [self._misused(told)]
-            return self._take()
+            return self._suspended(waited)
         except StopIteration as returned:
             return self._finish(returned.value)
         except ActivityError as error:
             failure = error.failure
             return [*self._take(), r.SessionFailed(self.context.turn, failure, messages_unread=0)]
+        except VerificationFailed as error:
+            if error is not self._refused:  # kept, and raised at another fact
+                return [self._held("workflow_raised", error)]
+            told = f"{error}: mend what it looks at, then release: it is verified again"
+            return [self._hold(VERIFICATION_FAILED, told)]
         except RuntimeError as error:
             if "event loop" in str(error):
                 return [
@@ -216,6 +155,18 @@ class Stretch:
         except BaseException as error:  # noqa: BLE001 - user code holds its session and no more, whatever it raises: Ctrl-C is a signal that the process handles
             return [self._held("workflow_raised", error)]
 
+    def _suspended(self, waited: object) -> list[r.EventBody]:
+        if not isinstance(waited, Step | Several):
+            told = f"it awaited {waited!r}, which is not of this turn: use turn.sleep, or an activity for I/O"
+            return [self._misused(told)]
+        verifying = self._verifying
+        if verifying is not None and not verifying.done and waited is not verifying:
+            told = (
+                "turn.complete with verify= was given to gather or first: await it by itself, last"
+            )
+            return [self._misused(told)]
+        return self._take()
+
     def _finish(self, returned: Any) -> list[r.EventBody]:
         workflow, key = self._workflow, self.context.digest_key
         if not isinstance(returned, workflow.state_class):
@@ -225,103 +176,34 @@ class Stretch:
                     f"it returned {returned!r}: return the {wanted} that the next turn starts from"
                 )
             ]
+        if self._over == AGAIN and (told := self._why_not_again(returned)):
+            return [self._misused(told)]
         try:
             state = json_payload(json_value(workflow.state_type, returned), key)
         except Exception as error:  # noqa: BLE001 - user types decide what raises; it becomes a hold
             return [self._held("state_unserialisable", error)]
-        asked = self._take()
-        if self._outcome is not None:
-            end: r.EventBody = r.SessionCompleted(
-                self.context.turn,
-                self.steps,
-                self._outcome,
-                state,
-                verified_by=None,
-                messages_unread=0,
-            )
-        else:
-            end = r.TurnCompleted(
-                self.context.turn, self.steps, state, obligations=(), next_valid=()
-            )
-        return [*asked, end]
+        return [*self._take(), self._end(state)]
 
-    def _resolve(self, event: r.Event) -> Step | None:
-        body, actor = event.body, event.envelope.actor
-        match body:
-            case r.ActivityCompleted():
-                return self._settle(body.activity_id, body.result, None)
-            case r.ActivityFailed():
-                error = ActivityError(self._name(body.activity_id), body.failure)
-                return self._settle(body.activity_id, None, error)
-            case r.ApprovalGranted():
-                self._grants[body.digest] = body.proposal_id
-                return self._settle(
-                    body.proposal_id, Approval(True, "approved", actor, body.comment), None
-                )
-            case r.ApprovalRejected():
-                return self._settle(
-                    body.proposal_id, Approval(False, "rejected", actor, body.comment), None
-                )
-            case r.ApprovalExpired():
-                return self._settle(body.proposal_id, Approval(False, "expired", "", ""), None)
-            case r.TimerFired():
-                return self._settle(body.timer_id, None, None)
-            case _:
-                return None
-
-    def _settle(self, wait_id: str, value: Any, error: Exception | None) -> Step | None:
-        found = self._waits.pop(wait_id, None)
-        if found is None:
-            return None
-        step = found[1]
-        step.value, step.error, step.done = value, error, True
-        return step
-
-    def _wait(self, wait_id: str, asked: r.EventBody) -> Step:
-        self._ask(asked)
-        step = Step(wait_id)
-        self._waits[wait_id] = (asked, step)
-        return step
-
-    def _name(self, activity_id: str) -> str:
-        asked = self._waits.get(activity_id)
-        return asked[0].name if asked and isinstance(asked[0], r.ActivityRequested) else ""
-
-    def _use_grant(self, action: Action[Any], digest: bytes) -> tuple[str, str | None]:
-        if not action.needs_approval():
-            return "exempt", None
-        proposal_id = self._grants.pop(digest, None)
-        if proposal_id is None:
-            rule = action.activity.approval
-            raise UnapprovedAction(action.activity.name, rule.approver if rule else "")
-        return "granted", proposal_id
-
-    def _identify(self, action: Action[Any]) -> tuple[bytes, r.Payload]:
-        activity, key = action.activity, self.context.digest_key
-        arguments = json_payload(action.arguments, key)
-        approver = activity.approval.approver if activity.approval else ""
-        digest = action_digest(
-            activity.name, activity.contract.word, arguments.inline or b"", approver, key
+    def _end(self, state: r.Payload) -> r.EventBody:
+        turn, steps = self.context.turn, self.steps
+        if self._over == AGAIN:
+            return r.TurnContinued(turn, self.context.stretch + 1, steps, state)
+        if self._outcome is None:
+            return r.TurnCompleted(turn, steps, state, obligations=(), next_valid=())
+        return r.SessionCompleted(
+            turn, steps, self._outcome, state, verified_by=self._verified_by, messages_unread=0
         )
-        return digest, arguments
 
-    def _next_step(self) -> int:
-        if self._outcome is not None:
-            raise WorkflowMisuse(
-                "a step was asked for after turn.complete: complete last, then return the state"
-            )
-        if len(self._asked) >= STEPS_PER_ACTIVATION_MAX:
-            told = f"{STEPS_PER_ACTIVATION_MAX} steps were asked for without a wait: await a result in that loop"
-            raise WorkflowMisuse(told)
-        self.steps += 1
-        return self.steps
-
-    def _ask(self, body: r.EventBody) -> None:
-        self._asked.append(body)
-
-    def _take(self) -> list[r.EventBody]:
-        asked, self._asked = self._asked, []
-        return asked
+    def _why_not_again(self, returned: Any) -> str:
+        """Why the stretch may not end so; nothing where it may."""
+        if returned is not self._next_state:
+            return f"it called turn.again and returned another object, {returned!r}: write 'return turn.again(state)'"
+        if self.steps == self.context.steps:
+            return "it called turn.again without a step before: it would go round for ever; await something first, or return the state"
+        if self._waits:
+            waits = "; ".join(self.open_waits())
+            return f"it called turn.again while it still waits for {waits}: await it, or let it go with turn.first(…, cancel=True)"
+        return ""
 
     def _decode(self, data: r.Payload) -> Any:
         return read_json(self._workflow.state_type, data.inline or b"null")

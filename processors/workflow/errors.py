@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...events.payloads import storable_text
 from ...events.records import Failure
 
 
@@ -29,6 +30,47 @@ class UnapprovedAction(ActivityError):
             name,
             Failure(kind="unapproved_action", type="UnapprovedAction", message=told, detail=""),
         )
+
+
+class Uncertain(ActivityError):
+    """Nobody knows whether the activity was carried out; its `failure.kind` is `uncertain`.
+
+    `reason` is the failure that left it open (a lost worker, a time-out), `key` the idempotency key of the call: with
+    it the other side can be asked.
+    """
+
+    def __init__(self, name: str, reason: Failure, *, key: str, told: str = "") -> None:
+        told = told or f"it may have been carried out or not ({reason.kind}: {reason.message})"
+        failure = Failure("uncertain", reason.type, storable_text(told), reason.detail)
+        super().__init__(name, failure)
+        self.reason = reason
+        self.key = key
+
+
+class VerificationFailed(Exception):
+    """`turn.complete(outcome, verify=…)`: the check said no, or gave no answer (then `failure` says why).
+
+    Uncaught, it holds the session, and a release verifies again. Caught, the workflow goes on, and may complete later.
+    """
+
+    def __init__(self, name: str, failure: Failure | None) -> None:
+        why = (
+            "said no" if failure is None else f"gave no answer ({failure.kind}: {failure.message})"
+        )
+        super().__init__(f"verification {name} {why}")
+        self.name = name
+        self.failure = failure
+
+
+class WrongSignal(Exception):
+    """A signal came whose data is not of the type that was asked for. It is used up; the workflow may wait for another."""
+
+    def __init__(self, name: str, problems: str) -> None:
+        super().__init__(
+            f"the data of signal {name!r} does not fit: {problems}; catch WrongSignal and wait for "
+            f"another, or take it as it is with turn.signal({name!r})"
+        )
+        self.name = name
 
 
 class WorkflowMisuse(Exception):

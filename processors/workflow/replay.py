@@ -4,6 +4,7 @@ A fact that the workflow asked for must equal, in order, what the workflow asks 
 digest. The first that does not is a `Divergence`. What the last fact leads to and the history does not hold yet
 is `leftover`: the caller records it (first run, or release of a held session) or calls it a divergence. What a
 release lets through is asked for at the time of the release: a hold of a week must not cost a deadline of an hour.
+While a fact is fed, the stretch may look at what the history holds behind it (`ahead.py`).
 """
 
 from __future__ import annotations
@@ -14,32 +15,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...events import records as r
+from .ahead import LIVE, Ahead
+from .asking import TurnContext
 from .definitions import Message, Workflow
-from .driver import Stretch, TurnContext
+from .driver import Stretch
+from .facts import ASKED, RESOLVES, STARTS, describe, step_of
 
-ASKED = (
-    r.ActivityRequested
-    | r.ApprovalRequested
-    | r.TimerSet
-    | r.ReplySent
-    | r.TurnCompleted
-    | r.SessionCompleted
-    | r.SessionFailed
-    | r.TimerCancelled
-    | r.ApprovalWithdrawn
-    | r.ActivityCancelled
-)
-"""Facts that a workflow asks for; the last three where `first` lets a wait go."""
-
-RESOLVES = (
-    r.ActivityCompleted
-    | r.ActivityFailed
-    | r.ApprovalGranted
-    | r.ApprovalRejected
-    | r.ApprovalExpired
-    | r.TimerFired
-)
-"""Facts that end a wait; every other one passes the workflow by."""
+__all__ = ["ASKED", "RESOLVES", "Divergence", "Rebuilt", "rebuild"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,57 +48,31 @@ def rebuild(
     message: Message,
     journal: Sequence[r.Event],
 ) -> Rebuilt | Divergence:
-    """Replays a journal that begins with the turn's `TurnStarted`; gives the coroutine or the first difference."""
+    """Replays a journal that begins with what started its stretch; gives the coroutine or the first difference."""
     stretch = Stretch(workflow, context, data, message)
     asked: deque[r.EventBody] = deque()
-    for event in journal:
+    for at, event in enumerate(journal):
         body = event.body
-        if isinstance(body, r.TurnStarted):
-            asked.extend(stretch.start(event.envelope.at_ms))
+        if isinstance(body, STARTS):
+            asked.extend(stretch.start(event.envelope.at_ms, Ahead(journal, at)))
         elif isinstance(body, ASKED):
             difference = _compare(body, asked.popleft() if asked else None)
             if difference is not None:
                 stretch.drop()
                 return difference
+            stretch.adopt(body)
         elif isinstance(body, RESOLVES):
             if asked:  # an earlier activation asks for more than the history holds
                 stretch.drop()
                 return _difference(None, asked[0])
+            stretch.ahead = Ahead(journal, at)
             asked.extend(stretch.feed(event))
         elif isinstance(body, r.SessionReleased):
             held_ms = event.envelope.at_ms - stretch.now_ms
             stretch.now_ms = event.envelope.at_ms
             asked = deque(_postponed(late, held_ms) for late in asked)
+    stretch.ahead = LIVE
     return Rebuilt(stretch, list(asked))
-
-
-def describe(body: r.EventBody) -> str:
-    """One asked-for fact in words, with the digest that tells it from its like."""
-    match body:
-        case r.ActivityRequested():
-            return f"activity {body.name} with arguments {body.digest.hex()[:12]}"
-        case r.ApprovalRequested():
-            return f"approval of {body.name} with arguments {body.digest.hex()[:12]}"
-        case r.TimerSet():
-            return f"sleep until {body.due_ms}"
-        case r.ReplySent():
-            return f"reply {body.message.digest.hex()[:12]}"
-        case r.TurnCompleted():
-            return f"end of turn with state {body.state.digest.hex()[:12]}"
-        case r.SessionCompleted():
-            return f"completion with outcome {body.outcome.digest.hex()[:12]}"
-        case r.SessionFailed():
-            return f"failure {body.failure.kind}"
-        case r.TimerCancelled():
-            return f"withdrawal of sleep {body.timer_id}"
-        case r.ApprovalWithdrawn():
-            return f"withdrawal of approval {body.proposal_id}"
-        case r.ActivityCancelled():
-            return f"cancellation of activity {body.activity_id}"
-        case r.SessionHeld():
-            return f"hold: {body.reason}: {body.detail.strip().splitlines()[-1] if body.detail.strip() else ''}"
-        case _:
-            return type(body).__name__
 
 
 def _postponed(body: r.EventBody, by_ms: int) -> r.EventBody:
@@ -136,19 +92,14 @@ def _compare(recorded: r.EventBody, asked: r.EventBody | None) -> Divergence | N
     same = (
         asked is not None
         and describe(recorded) == describe(asked)
-        and _step(recorded) == _step(asked)
+        and step_of(recorded) == step_of(asked)
     )
     return None if same else _difference(recorded, asked)
 
 
 def _difference(recorded: r.EventBody | None, asked: r.EventBody | None) -> Divergence:
     told = [
-        "nothing more" if body is None else f"step {_step(body)}: {describe(body)}"
+        "nothing more" if body is None else f"step {step_of(body)}: {describe(body)}"
         for body in (recorded, asked)
     ]
-    return Divergence(_step(recorded if recorded is not None else asked), *told)
-
-
-def _step(body: r.EventBody | None) -> int:
-    step = getattr(body, "step", None)
-    return step if isinstance(step, int) else int(getattr(body, "steps", 0))
+    return Divergence(step_of(recorded if recorded is not None else asked), *told)

@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Awaitable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
-from ...events.records import Payload
-from ..activities.definitions import Action
+from pydantic import ValidationError
+
+from ..activities.definitions import Action, problems
 from ..durations import Duration, to_ms
 from ..stored_json import read_json
-from .errors import TurnDropped, WorkflowMisuse
-from .waits import Several, Step, Winner, all_done, any_done
+from .answers import Approval
+from .definitions import Message
+from .engine import (
+    Engine,
+    checked_action,
+    checked_choice,
+    checked_name,
+    checked_verification,
+    reader,
+)
+from .errors import ActivityError, TurnDropped, VerificationFailed, WorkflowMisuse, WrongSignal
+from .undoing import run_or_undo
+from .waits import Several, Winner, all_done, any_done
 
 R = TypeVar("R")
+S = TypeVar("S")
+T = TypeVar("T")
 A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
@@ -25,61 +38,39 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _IDS = uuid.uuid5(uuid.NAMESPACE_URL, "wakeful:turn")
 
 
-@dataclass(frozen=True, slots=True)
-class Approval:
-    """How a proposal ended: `decision` is approved, rejected, expired, withdrawn or not_needed."""
-
-    granted: bool
-    decision: str
-    actor: str
-    comment: str
-
-
-class Engine(Protocol):
-    """What `Turn` needs of the driver that runs it."""
-
-    now_ms: int
-    dead: bool
-
-    def run(self, action: Action[Any]) -> Step: ...
-    def approval(self, action: Action[Any]) -> Step: ...
-    def sleep(self, duration_ms: int) -> Step: ...
-    def say(self, message: Any) -> None: ...
-    def complete(self, outcome: Any) -> None: ...
-    def withdraw(self, step: Step, *, cancel: bool) -> None: ...
-
-
 class Turn:
-    """One turn of one session, as its workflow sees it."""
+    """One turn of one session, as its workflow sees it. Its methods work while the turn's own function runs."""
 
-    def __init__(self, engine: Engine, *, tenant: str, session_id: str, number: int) -> None:
+    def __init__(
+        self, engine: Engine, *, tenant: str, session_id: str, number: int, stretch: int = 0
+    ) -> None:
         self._engine = engine
         self._ids_drawn = 0
         self._numbers_drawn = 0
+        self._place = f"{number}.{stretch}" if stretch else f"{number}"
         self.tenant = tenant
         self.session_id = session_id
         self.number = number
 
-    async def run(self, action: Action[R]) -> R:
+    async def run(self, action: Action[R], *, on_uncertain: Literal["wait", "raise"] = "wait") -> R:
         """Runs the action on a worker and returns its recorded result.
 
         Raises `ActivityError` when it ended without one, `UnapprovedAction` when it is gated and no live approval
-        of exactly this action is there.
+        of exactly this action is there. Where nobody can know whether it was carried out, it waits until somebody
+        resolves it, or raises `Uncertain` where `on_uncertain` says so. An activity with an undo is undone instead,
+        and `ActivityError` of kind `undone` is raised.
         """
-        if not isinstance(action, Action):
-            raise WorkflowMisuse(
-                f"turn.run takes an action, got {action!r}: write turn.run(activity.call(…))"
-            )
-        payload: Payload = await self._live().run(action)
+        checked_action(action, "run")
+        payload = await run_or_undo(self._live, action, checked_choice(on_uncertain))
         result: R = read_json(action.activity.result_type, payload.inline or b"null")
         return result
 
     async def approval(self, action: Action[Any]) -> Approval:
-        """Asks for approval of this action; at once where its rule asks nobody. An approval is used by one `run`."""
-        if not isinstance(action, Action):
-            raise WorkflowMisuse(
-                f"turn.approval takes an action, got {action!r}: write activity.call(…)"
-            )
+        """Asks for approval of this action; at once where its rule asks nobody. An approval is used by one `run`.
+
+        An approval that was not used is gone with the stretch: `again` has to ask anew.
+        """
+        checked_action(action, "approval")
         if not action.needs_approval():
             return Approval(granted=True, decision="not_needed", actor="", comment="")
         decided: Approval = await self._live().approval(action)
@@ -88,6 +79,31 @@ class Turn:
     async def sleep(self, duration: Duration) -> None:
         """Waits on the log's clock, without holding a process."""
         await self._live().sleep(to_ms(duration))
+
+    @overload
+    async def signal(self, name: str) -> Any: ...
+    @overload
+    async def signal(self, name: str, kind: type[T]) -> T: ...
+    async def signal(self, name: str, kind: Any = Any) -> Any:
+        """Waits for a signal of this name and returns its data, read as `kind`.
+
+        Signals that came before are kept, and the oldest is taken first; each is taken once. Data of another shape
+        raises `WrongSignal`.
+        """
+        kind = reader(kind)
+        data = await self._live().signal(checked_name(name, "signal name"))
+        try:
+            return read_json(kind, data.inline or b"null")
+        except ValidationError as error:
+            raise WrongSignal(name, problems(error)) from error
+
+    async def inbox(self, *, wait: bool = False) -> list[Message]:
+        """Takes the messages that came since the turn began, so that they start no turn of their own.
+
+        There may be none, unless `wait`: then it waits for the first.
+        """
+        taken: list[Message] = await self._live().inbox(wait=bool(wait))
+        return taken
 
     @overload
     async def gather(self, a: Awaitable[A], b: Awaitable[B], /) -> tuple[A, B]: ...
@@ -116,8 +132,9 @@ class Turn:
     async def first(self, *awaitables: Awaitable[R], cancel: bool = False) -> Winner[R]:
         """Waits until one is done; gives its place and value, or raises what it raised.
 
-        In the same moment the timers and approvals of the others are withdrawn. Their activities run on and their
-        results count for nothing, or are cancelled where `cancel` says so (they may have run all the same).
+        In the same moment the others' timers, approvals, signals and looks into the inbox are withdrawn. Their
+        activities run on and their results count for nothing, or are cancelled where `cancel` says so (they may have
+        run all the same).
         """
         several = Several(awaitables, any_done)
         await several
@@ -136,28 +153,77 @@ class Turn:
         """Sends a reply (text, or anything that is JSON) to whoever listens to the session's outcomes."""
         self._live().say(message)
 
-    async def complete(self, outcome: Any) -> None:
-        """Ends the session with this outcome when the function returns; nothing may be run after it."""
-        self._live().complete(outcome)
+    async def artifact(self, artifact_id: str, version: str) -> None:
+        """Records that the turn relies on this version of something outside: a document, a price list, a data set."""
+        engine = self._live()
+        engine.artifact(
+            checked_name(artifact_id, "artifact id"), checked_name(version, "artifact version")
+        )
+
+    async def complete(self, outcome: Any, *, verify: Action[bool] | None = None) -> None:
+        """Ends the session with this outcome when the function returns; nothing may be run after it.
+
+        `verify` is an action of a `Read()` activity that returns a bool. It is run first; where it says no, or fails,
+        `VerificationFailed` is raised here. Uncaught, that holds the session, and a release verifies again.
+        """
+        engine = self._live()
+        engine.may_end("turn.complete")
+        payload = engine.payload(outcome)
+        if verify is None:
+            engine.complete(payload, verified_by=None)
+            return
+        checked_verification(verify)
+        while (refused := await self._verify(verify)) is not None:
+            if self._live().refused(refused):
+                raise refused
+        self._live().complete(payload, verified_by=verify.activity.name)
+
+    def again(self, state: S) -> S:
+        """`return turn.again(state)` ends this stretch of the turn: the function runs again from its top.
+
+        It gets this state and the same message, and begins a new journal, so a turn stays cheap however long it goes on.
+        Nothing may be in flight.
+        """
+        self._live().again(state)
+        return state
+
+    def version(self, change: str) -> bool:
+        """Whether this stretch takes the new side of a change: false where its history was made without it."""
+        return self._live().version(checked_name(change, "name of a change"))
 
     def now(self) -> datetime:
         """The log's time of the fact that this activation goes on from; the same in every replay."""
         return _EPOCH + timedelta(milliseconds=self._live().now_ms)
 
     def uuid(self) -> uuid.UUID:
-        """A fresh id, derived from the session and how many were drawn in this turn; the same in every replay."""
+        """A fresh id, derived from the session and how many were drawn in this stretch; the same in every replay."""
         self._live()
         self._ids_drawn += 1
-        return uuid.uuid5(_IDS, f"{self.tenant}/{self.session_id}/{self.number}/{self._ids_drawn}")
+        return uuid.uuid5(_IDS, f"{self.tenant}/{self.session_id}/{self._place}/{self._ids_drawn}")
 
     def random(self) -> float:
         """A number from 0 up to 1, derived like `uuid`: the same in every replay, another one at each call."""
         self._live()
         self._numbers_drawn += 1
-        name = f"{self.tenant}/{self.session_id}/{self.number}/random/{self._numbers_drawn}"
+        name = f"{self.tenant}/{self.session_id}/{self._place}/random/{self._numbers_drawn}"
         return (uuid.uuid5(_IDS, name).int >> 75) / (1 << 53)
 
+    async def _verify(self, check: Action[bool]) -> VerificationFailed | None:
+        name = check.activity.name
+        try:
+            payload = await self._live().verify(check)
+        except ActivityError as error:
+            return VerificationFailed(name, error.failure)
+        holds = read_json(check.activity.result_type, payload.inline or b"null")
+        return None if holds else VerificationFailed(name, None)
+
     def _live(self) -> Engine:
-        if self._engine.dead:
+        engine = self._engine
+        if engine.running and engine.dead:
             raise TurnDropped
-        return self._engine
+        if not engine.running:
+            raise WorkflowMisuse(
+                f"turn {self.number} of session {self.session_id!r} was used while its function does not run: "
+                "use the turn that the function was given, inside it, and do not keep it"
+            )
+        return engine

@@ -10,11 +10,18 @@ if not (_Path(__file__).parent / "events").is_dir():
         "with `git clone -c core.symlinks=true`, or install a wheel"
     )
 
-from .processors.activities.contracts import Read, Retry, RetryLater, Write
+from .processors.activities.contracts import NothingDone, Read, Retry, RetryLater, Write
 from .processors.activities.definitions import Action, Activity, Needs, activity
+from .processors.workflow.answers import Approval
 from .processors.workflow.definitions import Message, Workflow, workflow
-from .processors.workflow.errors import ActivityError, UnapprovedAction
-from .processors.workflow.turn import Approval, Turn
+from .processors.workflow.errors import (
+    ActivityError,
+    UnapprovedAction,
+    Uncertain,
+    VerificationFailed,
+    WrongSignal,
+)
+from .processors.workflow.turn import Turn
 from .processors.workflow.waits import Winner
 
 __all__ = [
@@ -24,14 +31,18 @@ __all__ = [
     "Approval",
     "Message",
     "Needs",
+    "NothingDone",
     "Read",
     "Retry",
     "RetryLater",
     "Turn",
     "UnapprovedAction",
+    "Uncertain",
+    "VerificationFailed",
     "Winner",
     "Workflow",
     "Write",
+    "WrongSignal",
     "activity",
     "workflow",
 ]

@@ -58,11 +58,6 @@ def test_a_contract_class_instead_of_a_contract_is_refused():
         declared(contract=Read)
 
 
-def test_a_write_that_is_not_idempotent_is_refused_by_this_version():
-    with pytest.raises(Declined, match=r"'refund' has contract Write\(\): this version runs only"):
-        declared(contract=Write())
-
-
 def test_a_gated_read_is_refused():
     with pytest.raises(Declined, match=r"'refund' is a Read\(\) with an approval rule"):
         declared(contract=Read(), approval=Needs("supervisor"))

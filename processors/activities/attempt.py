@@ -1,0 +1,148 @@
+"""Who may run and who must look first: one attempt under its contract, as steps that somebody else carries out. Pure.
+
+| contract | fresh | not fresh | the call raised or timed out |
+|---|---|---|---|
+| read, write_idempotent | run | run | told as it is |
+| write_lookup | run | wait, look up, run where nothing is found | wait, look up, told where nothing is found |
+| write_undo, write_once | run | never comes: see `core.py` | told as it is; the processor calls it uncertain |
+
+A call that failed for certain (`NothingDone`, a type in `Retry.never`) is told as it is under every contract. A look-up
+that fails is told as `look_up_failed`, and no call follows in this attempt. The limit of start-to-close counts for each
+call and each look-up, and not for the waits between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from types import FrameType
+
+from ...commands.models import FailActivity, ReturnActivity
+from ...events.contracts import LOOKUP, ONCE
+from ...events.records import ActivityTask, Failure
+from .runner import Body, Call, LookUps, Runner
+
+WORKER_STOPS = "worker_stops"
+"""Why a worker returns an attempt that it has not begun."""
+
+UNCLEAR = frozenset({"raised", "timed_out"})
+"""Failures of a call that leave open whether it was carried out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """So long, on a clock that does not jump."""
+
+    ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The activity's own function; from here on the attempt has begun."""
+
+    call: Call
+    words: Runner
+
+
+@dataclass(frozen=True, slots=True)
+class LookUp:
+    """Its look-up; nothing is changed by it."""
+
+    call: Call
+    words: LookUps
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """The last step: what is to be reported. None where it came too late, and the log's clock has said it already."""
+
+    body: Body | None
+
+
+Step = Wait | Run | LookUp | Say
+
+Steps = Generator[Step, Body | None, None]
+"""Takes what came of each step: what `step.words` said of its call, None after a wait."""
+
+
+def steps_of(
+    runner: Runner,
+    task: ActivityTask,
+    *,
+    fresh: bool,
+    waited_ms: int,
+    is_over: Callable[[], bool],
+) -> Steps:
+    """The steps of one attempt; the last is `Say`. It may be left at any of them, and then says nothing.
+
+    `waited_ms` is how long ago this worker took the task. `is_over` tells whether nobody waits for it any more, and is
+    asked before each call under a contract that minds a repeat.
+    """
+    looked_up, look_ups = task.contract == LOOKUP, LookUps(runner)
+    if (looked_up or task.contract in ONCE) and is_over():
+        yield Say(None)
+        return
+    call = runner.prepare(task)
+    if isinstance(call, FailActivity):
+        unseen = looked_up and not fresh  # an earlier attempt, by other code, may have called it
+        yield Say(look_ups.unseen(task, call.failure) if unseen else call)
+        return
+    if looked_up and not fresh:
+        found = yield from _look(look_ups, call, _settle_ms(call) - waited_ms)
+        if found is not None:
+            yield Say(found)
+            return
+        if is_over():
+            yield Say(None)
+            return
+    body = yield Run(call, runner)
+    if looked_up and isinstance(body, FailActivity) and not _is_certain(body.failure, call):
+        found = yield from _look(look_ups, call, _settle_ms(call))
+        if isinstance(found, FailActivity):
+            found = look_ups.unseen(task, found.failure, before=body.failure)
+        body = body if found is None else found
+    yield Say(body)
+
+
+def hung(runner: Runner, task: ActivityTask, frame: FrameType | None) -> FailActivity:
+    """What is said of an attempt that nothing can stop, at `frame`: what is to be looked up, its worker no longer can."""
+    body = runner.hung(task, frame)
+    return LookUps(runner).unseen(task, body.failure) if task.contract == LOOKUP else body
+
+
+def let_go(task: ActivityTask, *, begun: bool, worker: str) -> ReturnActivity | FailActivity | None:
+    """What a worker says of an attempt that it does not carry out, or not to the end.
+
+    None where its task is delivered again all the same: that of a contract which minds no repeat, or looks first.
+    """
+    if task.contract not in ONCE:
+        return None
+    if not begun:
+        return ReturnActivity(task.activity_id, task.attempt, WORKER_STOPS, worker)
+    told = f"the worker of {task.name} stopped and cut the call off: nobody knows whether it was carried out"
+    return FailActivity(task.activity_id, task.attempt, Failure("cut_off", "", told, ""), worker)
+
+
+def _look(look_ups: LookUps, call: Call, wait_ms: int) -> Generator[Step, Body | None, Body | None]:
+    """What was found, None where nothing was, or that the look-up failed."""
+    look_up = look_ups.prepare(call)
+    if isinstance(look_up, FailActivity):
+        return look_up
+    if wait_ms > 0:
+        yield Wait(wait_ms)
+    found = yield LookUp(look_up, look_ups)
+    return found
+
+
+def _settle_ms(call: Call) -> int:
+    """As it was recorded with the request."""
+    recorded = call.task.settle_ms
+    return (call.activity.settle_ms or 0) if recorded is None else recorded
+
+
+def _is_certain(failure: Failure, call: Call) -> bool:
+    """Whether this failure says that nothing was done, or that the call itself came to its end."""
+    if failure.kind not in UNCLEAR:
+        return True
+    never = call.activity.retry.never
+    return failure.type in never or failure.type.rpartition(".")[2] in never

@@ -1,0 +1,138 @@
+"""Carries out the steps of attempts: async functions and waits in the event loop, sync functions in threads."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextvars import copy_context
+from functools import partial
+from math import inf
+
+from .attempt import LookUp, Run, Say, Steps, Wait, steps_of
+from .hung import Attempt, Attempts
+from .jobs import Job
+from .performing import perform, perform_sync
+from .runner import Body, Runner
+
+
+class Spoken(Exception):
+    """Somebody has spoken for the attempt (it was given back or given up), so that it must not be called any more."""
+
+
+class Driver:
+    """See the module. Each method belongs to the thread that it names."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        attempts: Attempts,
+        *,
+        monotonic: Callable[[], float],
+        hit: Callable[[str], None],
+        is_over: Callable[[Job], bool],
+        in_thread: Callable[[Callable[[], None]], None],
+        is_stopping: Callable[[], bool],
+    ) -> None:
+        """`in_thread` has a thread run something, as soon as one is free; called in the event loop."""
+        self._runner = runner
+        self._attempts = attempts
+        self._monotonic = monotonic
+        self._hit = hit
+        self._is_over = is_over
+        self._in_thread = in_thread
+        self._is_stopping = is_stopping
+
+    async def drive(self, attempt: Attempt) -> Body | None:
+        """In the event loop: goes through all steps. Raises `CancelledError` where it is cut off, or its rest is."""
+        steps = self._steps_of(attempt.job)
+        step = next(steps)
+        while not isinstance(step, Say):
+            came: Body | None = None
+            if isinstance(step, Wait):
+                await self._rest(attempt, step.ms)
+            elif step.call.is_sync:
+                came = await self._play_in_thread(attempt, step)
+            else:
+                came = await self._play(attempt, step)
+            step = steps.send(came)
+        return step.body
+
+    def drive_sync(self, attempt: Attempt) -> Body | None:
+        """In a thread of its own: the same for an attempt whose only step is a sync function."""
+        steps = self._steps_of(attempt.job)
+        step = next(steps)
+        while isinstance(step, Run):
+            self._begin(attempt, step)
+            step = steps.send(perform_sync(step.words, step.call))
+        return step.body if isinstance(step, Say) else None
+
+    def _steps_of(self, job: Job) -> Steps:
+        return steps_of(
+            self._runner,
+            job.task,
+            fresh=job.fresh,
+            waited_ms=round((self._monotonic() - job.taken_at) * 1000),
+            is_over=partial(self._is_over, job),
+        )
+
+    def _begin(self, attempt: Attempt, step: Run | LookUp) -> None:
+        """In the thread that makes the call, just before it."""
+        attempt.limit_at = self._monotonic() + attempt.job.task.start_to_close_ms / 1000
+        if isinstance(step, LookUp):
+            return
+        if not self._attempts.call(attempt.job):
+            raise Spoken
+        self._hit("w.dispatched")
+
+    async def _rest(self, attempt: Attempt, ms: int) -> None:
+        """Cut short where the worker stops, since it would not wait for the call behind it."""
+        loop = asyncio.get_running_loop()
+        rest: asyncio.Future[None] = loop.create_future()
+
+        def wake() -> None:
+            if not rest.done():
+                rest.set_result(None)
+
+        timer = loop.call_later(ms / 1000, wake)
+        attempt.rest = rest
+        if self._is_stopping():
+            rest.cancel()
+        try:
+            await rest
+        finally:
+            attempt.rest = None
+            timer.cancel()
+
+    async def _play(self, attempt: Attempt, step: Run | LookUp) -> Body | None:
+        self._begin(attempt, step)
+        try:
+            return await perform(step.words, step.call)
+        finally:
+            attempt.limit_at = inf
+
+    async def _play_in_thread(self, attempt: Attempt, step: Run | LookUp) -> Body | None:
+        """While no thread is free, it rests."""
+        answer: Future[Body | None] = Future()
+        context = copy_context()
+
+        def play() -> None:
+            if not answer.set_running_or_notify_cancel():
+                return  # given back while it waited for this thread
+            attempt.thread_id = threading.get_ident()
+            try:
+                self._begin(attempt, step)
+                came = context.run(perform_sync, step.words, step.call)
+                told = partial(answer.set_result, came)
+            except BaseException as error:  # noqa: BLE001 raised where it is waited for
+                told = partial(answer.set_exception, error)
+            attempt.thread_id, attempt.limit_at = None, inf
+            told()
+
+        attempt.rest = answer
+        self._in_thread(play)
+        try:
+            return await asyncio.wrap_future(answer)
+        finally:
+            attempt.rest = None

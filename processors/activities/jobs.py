@@ -1,0 +1,81 @@
+"""An attempt that a worker has taken: how it is read, what is reported of it, and the count of what became of all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ...commands.models import Command, CommandHeader, ReturnActivity
+from ...events.codec import decode_task
+from ...events.contracts import ONCE
+from ...events.errors import Undecodable
+from ...events.keys import session_key, task_key
+from ...events.log.protocol import Place, Record
+from ...events.records import ActivityTask
+from .offsets import Ticket
+from .runner import Body
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """One attempt to run. `fresh`: it was never handed to any worker before, so nothing of it can have run.
+
+    `taken_at` is in seconds of its worker's own clock. `begun` is set before the activity's function is called, and
+    tells from then on that it may have done something.
+    """
+
+    task: ActivityTask
+    command_id: str
+    fresh: bool
+    tickets: list[Ticket] = field(default_factory=list)
+    taken_at: float = 0.0
+    begun: bool = False
+
+    @property
+    def once(self) -> bool:
+        """Whether nobody gets this attempt again: its offset was committed before it was handed out."""
+        return self.task.contract in ONCE
+
+    def lies_in(self, places: Sequence[Place]) -> bool:
+        """Whether its task was delivered from these partitions, and from no other."""
+        return all(ticket.watermark.place in places for ticket in self.tickets)
+
+
+@dataclass(slots=True)
+class Counts:
+    """What became of the records so far."""
+
+    taken: int = 0
+    reported: int = 0
+    settled: int = 0
+    already_settled: int = 0
+    expired: int = 0
+    dead_letters: int = 0
+
+
+def task_of(record: Record, *, once: bool) -> ActivityTask:
+    """The task in a record of the queue's topic, or of its `.once` topic; `Undecodable` or `InvalidKey` say why not."""
+    task = decode_task(record.value, record.headers)
+    if record.key != task_key(task.idempotency_key, task.attempt):
+        raise Undecodable("wrong_key", f"key {record.key!r} is not that of the task inside")
+    session_key(task.tenant, task.session_id)
+    if (task.contract in ONCE) is not once:
+        told = f"a task of the contract {task.contract!r} does not belong into {record.topic}"
+        raise Undecodable("wrong_topic", told)
+    return task
+
+
+def command_of(job: Job, body: Body | ReturnActivity, *, worker: str, at_ms: int) -> Command:
+    """What reports this of a job; the same from whichever worker, but for its name and time."""
+    task = job.task
+    header = CommandHeader(
+        tenant=task.tenant,
+        session_id=task.session_id,
+        command_id=job.command_id,
+        issued_at_ms=at_ms,
+        actor=f"worker:{worker}",
+        on_behalf_of=task.on_behalf_of,
+        channel="worker",
+        expected_seq=None,
+    )
+    return Command(header, body)

@@ -1,0 +1,103 @@
+"""What a declaration says by its signature: arguments and result as types that can be stored, or why they cannot."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, NotRequired, get_type_hints
+
+from pydantic import ConfigDict, PydanticSchemaGenerationError, TypeAdapter
+from typing_extensions import TypedDict
+
+from ...events.errors import Rejected
+
+KEY = "key"
+"""The keyword-only parameter that receives the idempotency key."""
+
+_typed_dict: Any = TypedDict
+"""Called with fields that are data, which type checkers do not follow."""
+
+
+class Declined(Rejected, TypeError):
+    """A declaration that cannot work; raised at import, names the function and what to write instead."""
+
+
+def hints(name: str, function: Callable[..., Any]) -> dict[str, Any]:
+    """The types of its parameters and its result, by name."""
+    try:
+        return get_type_hints(function, include_extras=True)
+    except NameError as error:
+        raise Declined(
+            f"the types of activity {name!r} cannot be read ({error}): "
+            "import them at module level, not under TYPE_CHECKING or inside a function"
+        ) from error
+
+
+def takes_key(name: str, signature: inspect.Signature) -> bool:
+    """Whether it wants the idempotency key."""
+    key = signature.parameters.get(KEY)
+    if key is None:
+        return False
+    if key.kind is not key.KEYWORD_ONLY:
+        raise Declined(
+            f"activity {name!r} takes {KEY!r} by position: write '*, {KEY}: str' for the idempotency "
+            "key, or give an argument of its own another name"
+        )
+    return True
+
+
+def all_positional(signature: inspect.Signature) -> tuple[str, ...] | None:
+    """The names of the parameters where each can be given by position."""
+    parameters = signature.parameters.values()
+    if any(p.kind is not inspect.Parameter.POSITIONAL_OR_KEYWORD for p in parameters):
+        return None
+    return tuple(p.name for p in parameters)
+
+
+def without_key(signature: inspect.Signature) -> inspect.Signature:
+    """What its callers give."""
+    return signature.replace(parameters=[p for p in signature.parameters.values() if p.name != KEY])
+
+
+def arguments_type(
+    name: str, signature: inspect.Signature, hints: dict[str, Any]
+) -> TypeAdapter[dict[str, Any]]:
+    """What it takes, by name; each parameter needs a name, a type, and a form in JSON."""
+    fields: dict[str, Any] = {}
+    for parameter in signature.parameters.values():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise Declined(
+                f"activity {name!r} takes *{parameter.name}: name each parameter instead"
+            )
+        if parameter.kind is parameter.POSITIONAL_ONLY:
+            raise Declined(
+                f"parameter {parameter.name!r} of activity {name!r} is positional-only: remove the '/'"
+            )
+        kind = hints.get(parameter.name)
+        if kind is None:
+            raise Declined(
+                f"parameter {parameter.name!r} of activity {name!r} has no type: annotate it"
+            )
+        optional = parameter.default is not parameter.empty
+        fields[parameter.name] = NotRequired[kind] if optional else kind
+    shape = _typed_dict(f"{name}_arguments", fields)
+    shape.__pydantic_config__ = ConfigDict(extra="forbid")
+    return _adapter(f"the parameters of activity {name!r}", shape)
+
+
+def result_type(name: str, hints: dict[str, Any]) -> TypeAdapter[Any]:
+    """What it returns."""
+    if "return" not in hints:
+        raise Declined(
+            f"activity {name!r} does not say what it returns: write '-> type', or '-> None'"
+        )
+    return _adapter(f"the result of activity {name!r}", hints["return"])
+
+
+def _adapter(what: str, kind: Any) -> TypeAdapter[Any]:
+    try:
+        return TypeAdapter(kind)
+    except PydanticSchemaGenerationError as error:
+        raise Declined(
+            f"{what} cannot be stored as JSON: {error.message.splitlines()[0]}"
+        ) from error

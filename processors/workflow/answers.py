@@ -1,0 +1,100 @@
+"""What a fact says to whoever waits for it: the wait that it ends, and the value or the error it ends with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ...events import records as r
+from .definitions import Message
+from .errors import ActivityError, Uncertain
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """How a proposal ended: `decision` is approved, rejected, expired, withdrawn or not_needed."""
+
+    granted: bool
+    decision: str
+    actor: str
+    comment: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The end of one wait."""
+
+    wait_id: str
+    value: Any = None
+    error: Exception | None = None
+
+
+Asked = Callable[[str], r.EventBody | None]
+"""The request that a wait began with, by the wait's id."""
+
+
+def answer_of(event: r.Event, asked: Asked) -> Answer | None:
+    """The answer in this fact; none where it answers nothing, as an uncertainty that waits for a person."""
+    body, actor = event.body, event.envelope.actor
+    match body:
+        case r.ApprovalGranted():
+            return Answer(body.proposal_id, Approval(True, "approved", actor, body.comment))
+        case r.ApprovalRejected():
+            return Answer(body.proposal_id, Approval(False, "rejected", actor, body.comment))
+        case r.ApprovalExpired():
+            return Answer(body.proposal_id, Approval(False, "expired", "", ""))
+        case r.TimerFired():
+            return Answer(body.timer_id)
+        case r.SignalDelivered():
+            return Answer(body.wait_id, body.data)
+        case r.InboxTaken():
+            return Answer(body.wait_id, [_message(taken) for taken in body.messages])
+        case (
+            r.ActivityCompleted()
+            | r.ActivityFailed()
+            | r.ActivityUncertain()
+            | r.ActivityResolved()
+        ):
+            request = asked(body.activity_id)
+            return _of_activity(body, request) if isinstance(request, r.ActivityRequested) else None
+        case _:
+            return None
+
+
+def read_message(
+    message_id: str, actor: str, payload: r.Payload, trigger: str, reason: str
+) -> Message:
+    """A message as a workflow sees it."""
+    data = json.loads(payload.inline or b"null")
+    text = data.get("text", "") if isinstance(data, dict) else data
+    text = text if isinstance(text, str) else ""
+    return Message(message_id, actor, text, data, trigger, reason)
+
+
+def _message(taken: r.TakenMessage) -> Message:
+    return read_message(taken.message_id, taken.actor, taken.message, "message", "")
+
+
+def _of_activity(
+    body: r.ActivityCompleted | r.ActivityFailed | r.ActivityUncertain | r.ActivityResolved,
+    request: r.ActivityRequested,
+) -> Answer | None:
+    name, wait_id = request.name, body.activity_id
+    match body:
+        case r.ActivityCompleted():
+            return Answer(wait_id, body.result)
+        case r.ActivityFailed():
+            return Answer(wait_id, error=ActivityError(name, body.failure))
+        case r.ActivityUncertain():
+            if request.on_uncertain != "raise":
+                return None
+            return Answer(wait_id, error=Uncertain(name, body.failure, key=request.idempotency_key))
+        case r.ActivityResolved():
+            if body.resolution == "completed":
+                return Answer(
+                    wait_id, body.result or r.Payload("json", b"null", None, b"", 4, None)
+                )
+            told = body.comment or "somebody found that it was not carried out"
+            return Answer(wait_id, error=ActivityError(name, r.Failure("not_done", "", told, "")))

@@ -1,0 +1,236 @@
+"""What a turn asks for: builds the facts, numbers the steps, and keeps the waits and what ends them.
+
+Nothing here runs user code; `driver.py` does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...events import records as r
+from ...events.payloads import action_digest, json_payload
+from ..activities.definitions import Action
+from .ahead import LIVE, Ahead
+from .answers import Answer, answer_of
+from .errors import UnapprovedAction, WorkflowMisuse
+from .facts import describe
+from .waits import Step
+
+STEPS_PER_ACTIVATION_MAX = 1_000
+"""Steps between two waits; a loop that never waits ends here instead of filling the log."""
+
+LOST = "another wait was over first"
+"""Why `first` lets a wait go."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnContext:
+    """What identifies the stretch that is driven, and the key for digests of its data.
+
+    `stretch` counts the `again`s of the turn so far, `steps` those that were asked for before it.
+    """
+
+    tenant: str
+    session_id: str
+    turn: int
+    digest_key: bytes
+    stretch: int = 0
+    steps: int = 0
+
+
+class Asking:
+    """The asked-for half of a stretch; `Turn` calls it."""
+
+    def __init__(self, context: TurnContext) -> None:
+        self.context = context
+        self.now_ms = 0
+        self.steps = context.steps
+        self.ahead: Ahead = LIVE
+        self._asked: list[r.EventBody] = []
+        self._waits: dict[str, tuple[r.EventBody, Step]] = {}
+        self._grants: dict[bytes, str] = {}
+        self._changes: dict[str, bool] = {}
+        self._over: str | None = None
+        """What ends this stretch once the function returns: nothing may be asked for after it."""
+
+    def run(self, action: Action[Any], *, on_uncertain: str) -> Step:
+        """Asks for the action to be run; see `Turn.run`."""
+        activity, context = action.activity, self.context
+        digest, arguments = self._identify(action)
+        approval, proposal_id = "none", None
+        if activity.approval is not None:
+            approval, proposal_id = self._use_grant(action, digest)
+        step = self._next_step()
+        activity_id = f"{context.turn}.{step}"
+        return self._wait(
+            activity_id,
+            r.ActivityRequested(
+                activity_id=activity_id,
+                turn=context.turn,
+                step=step,
+                name=activity.name,
+                queue=activity.queue,
+                contract=activity.contract.word,
+                arguments=arguments,
+                digest=digest,
+                idempotency_key=f"{context.tenant}/{context.session_id}/{context.turn}/{step}",
+                attempt=1,
+                start_to_close_ms=activity.start_to_close_ms,
+                deadline_ms=self.now_ms + activity.schedule_to_close_ms,
+                approval=approval,
+                proposal_id=proposal_id,
+                retry=activity.retry.policy,
+                settle_ms=getattr(activity, "settle_ms", None),
+                heartbeat_ms=getattr(activity, "heartbeat_ms", None),
+                on_uncertain=on_uncertain,
+            ),
+        )
+
+    def approval(self, action: Action[Any]) -> Step:
+        """Asks for approval of the action; see `Turn.approval`."""
+        rule = action.activity.approval
+        if rule is None:
+            raise WorkflowMisuse(f"activity {action.activity.name!r} has no approval rule")
+        digest, arguments = self._identify(action)
+        step = self._next_step()
+        proposal_id = f"{self.context.turn}.{step}-{digest.hex()[:16]}"
+        return self._wait(
+            proposal_id,
+            r.ApprovalRequested(
+                proposal_id=proposal_id,
+                turn=self.context.turn,
+                step=step,
+                name=action.activity.name,
+                contract=action.activity.contract.word,
+                arguments=arguments,
+                digest=digest,
+                approver=rule.approver,
+                expires_at_ms=self.now_ms + action.activity.approval_expires_ms,
+            ),
+        )
+
+    def sleep(self, duration_ms: int) -> Step:
+        """Asks for a timer; see `Turn.sleep`."""
+        turn, step = self.context.turn, self._next_step()
+        timer_id = f"{turn}.{step}"
+        return self._wait(timer_id, r.TimerSet(timer_id, turn, step, self.now_ms + duration_ms))
+
+    def signal(self, name: str) -> Step:
+        """Asks for a signal; see `Turn.signal`."""
+        turn, step = self.context.turn, self._next_step()
+        wait_id = f"{turn}.{step}"
+        return self._wait(wait_id, r.SignalAwaited(wait_id, turn, step, name))
+
+    def inbox(self, *, wait: bool) -> Step:
+        """Asks for the messages that queue; see `Turn.inbox`."""
+        turn, step = self.context.turn, self._next_step()
+        wait_id = f"{turn}.{step}"
+        return self._wait(wait_id, r.InboxAwaited(wait_id, turn, step, wait))
+
+    def payload(self, value: Any) -> r.Payload:
+        """The value as it is stored."""
+        return json_payload(value, self.context.digest_key)
+
+    def say(self, message: Any) -> None:
+        """Records a reply; see `Turn.say`."""
+        payload = self.payload({"text": message} if isinstance(message, str) else message)
+        self._ask(r.ReplySent(self.context.turn, self._next_step(), payload))
+
+    def artifact(self, artifact_id: str, version: str) -> None:
+        """Records a version that the turn relies on; see `Turn.artifact`."""
+        self._ask(r.ArtifactRecorded(self.context.turn, self._next_step(), artifact_id, version))
+
+    def version(self, change: str) -> bool:
+        """Which side of a change this stretch takes; see `Turn.version` and `ahead.py`."""
+        known = self._changes.get(change)
+        if known is None:
+            known = self.ahead.passes(change, len(self._asked))
+            if known:
+                self._ask(r.VersionMarked(self.context.turn, self._next_step(), change))
+            self._changes[change] = known
+        return known
+
+    def withdraw(self, step: Step, *, cancel: bool) -> None:
+        """Lets a wait that lost go; see `Turn.first`. An activity that runs on still has its outcome recorded."""
+        asked = self._waits[step.wait_id][0]
+        match asked:
+            case r.TimerSet():
+                body: r.EventBody = r.TimerCancelled(asked.timer_id, LOST)
+            case r.ApprovalRequested():
+                body = r.ApprovalWithdrawn(asked.proposal_id, LOST)
+            case r.SignalAwaited() | r.InboxAwaited():
+                body = r.WaitWithdrawn(asked.wait_id, LOST)
+            case r.ActivityRequested() if cancel:
+                body = r.ActivityCancelled(asked.activity_id, asked.attempt, LOST)
+            case _:
+                return
+        del self._waits[step.wait_id]
+        self._ask(body)
+
+    def adopt(self, recorded: r.EventBody) -> None:
+        """Takes a request as the history holds it: what was recorded with it is kept, whatever this code says."""
+        if isinstance(recorded, r.ActivityRequested) and recorded.activity_id in self._waits:
+            step = self._waits[recorded.activity_id][1]
+            self._waits[recorded.activity_id] = (recorded, step)
+
+    def open_waits(self) -> list[str]:
+        """What is still waited for, in words."""
+        return [f"{describe(asked)} ({wait_id})" for wait_id, (asked, _) in self._waits.items()]
+
+    def _resolve(self, event: r.Event) -> Step | None:
+        """The step that this fact ends, with its value; none where it ends nobody's wait."""
+        if isinstance(event.body, r.ApprovalGranted):
+            self._grants[event.body.digest] = event.body.proposal_id
+        answer = answer_of(event, lambda wait_id: self._waits.get(wait_id, (None,))[0])
+        return self._settle(answer) if answer is not None else None
+
+    def _settle(self, answer: Answer) -> Step | None:
+        found = self._waits.pop(answer.wait_id, None)
+        if found is None:
+            return None
+        step = found[1]
+        step.value, step.error, step.done = answer.value, answer.error, True
+        return step
+
+    def _wait(self, wait_id: str, asked: r.EventBody) -> Step:
+        self._ask(asked)
+        step = Step(wait_id)
+        self._waits[wait_id] = (asked, step)
+        return step
+
+    def _use_grant(self, action: Action[Any], digest: bytes) -> tuple[str, str | None]:
+        if not action.needs_approval():
+            return "exempt", None
+        proposal_id = self._grants.pop(digest, None)
+        if proposal_id is None:
+            rule = action.activity.approval
+            raise UnapprovedAction(action.activity.name, rule.approver if rule else "")
+        return "granted", proposal_id
+
+    def _identify(self, action: Action[Any]) -> tuple[bytes, r.Payload]:
+        activity, key = action.activity, self.context.digest_key
+        arguments = self.payload(action.arguments)
+        approver = activity.approval.approver if activity.approval else ""
+        digest = action_digest(
+            activity.name, activity.contract.word, arguments.inline or b"", approver, key
+        )
+        return digest, arguments
+
+    def _next_step(self) -> int:
+        if self._over is not None:
+            raise WorkflowMisuse(
+                f"a step was asked for after {self._over}: {self._over} comes last, then return the state"
+            )
+        if len(self._asked) >= STEPS_PER_ACTIVATION_MAX:
+            told = f"{STEPS_PER_ACTIVATION_MAX} steps were asked for without a wait: await a result in that loop"
+            raise WorkflowMisuse(told)
+        self.steps += 1
+        return self.steps
+
+    def _ask(self, body: r.EventBody) -> None:
+        self._asked.append(body)
+
+    def _take(self) -> list[r.EventBody]:
+        asked, self._asked = self._asked, []
+        return asked

@@ -1,0 +1,104 @@
+"""What `Turn` needs of the driver that runs it, and the checks of what a workflow gives it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Protocol
+
+from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
+
+from ...events.records import Payload
+from ..activities.contracts import Read
+from ..activities.definitions import NAME_LENGTH_MAX, Action
+from .errors import VerificationFailed, WorkflowMisuse
+from .waits import Step
+
+ON_UNCERTAIN = ("wait", "raise")
+
+
+class Engine(Protocol):
+    """What `Turn` needs of the driver that runs it."""
+
+    now_ms: int
+    dead: bool
+
+    @property
+    def running(self) -> bool: ...
+    def run(self, action: Action[Any], *, on_uncertain: str) -> Step: ...
+    def approval(self, action: Action[Any]) -> Step: ...
+    def sleep(self, duration_ms: int) -> Step: ...
+    def signal(self, name: str) -> Step: ...
+    def inbox(self, *, wait: bool) -> Step: ...
+    def say(self, message: Any) -> None: ...
+    def artifact(self, artifact_id: str, version: str) -> None: ...
+    def version(self, change: str) -> bool: ...
+    def again(self, state: Any) -> None: ...
+    def payload(self, value: Any) -> Payload: ...
+    def may_end(self, how: str) -> None: ...
+    def verify(self, check: Action[Any]) -> Step: ...
+    def refused(self, error: VerificationFailed) -> bool: ...
+    def complete(self, outcome: Payload, *, verified_by: str | None) -> None: ...
+    def withdraw(self, step: Step, *, cancel: bool) -> None: ...
+
+
+def checked_action(given: object, method: str) -> Action[Any]:
+    """The action, if it is one."""
+    if not isinstance(given, Action):
+        raise WorkflowMisuse(
+            f"turn.{method} takes an action, got {given!r}: write turn.{method}(activity.call(…))"
+        )
+    return given
+
+
+def checked_name(given: object, what: str) -> str:
+    """A name that records, tables and people can hold."""
+    if (
+        not isinstance(given, str)
+        or not 1 <= len(given) <= NAME_LENGTH_MAX
+        or not given.isprintable()
+    ):
+        shown = ascii(given)[:NAME_LENGTH_MAX]
+        raise WorkflowMisuse(
+            f"{what} {shown} is not allowed: use 1 to {NAME_LENGTH_MAX} printable characters"
+        )
+    return given
+
+
+def checked_choice(given: object) -> str:
+    """What is to follow where nobody knows whether an activity was carried out."""
+    if given not in ON_UNCERTAIN:
+        raise WorkflowMisuse(
+            f"turn.run was given on_uncertain={given!r}: write 'wait' (a person resolves it) or "
+            "'raise' (the workflow sees Uncertain)"
+        )
+    return str(given)
+
+
+def checked_verification(given: object) -> Action[Any]:
+    """An action that may verify: one that changes nothing and says yes or no."""
+    if not isinstance(given, Action):
+        raise WorkflowMisuse(
+            f"turn.complete was given verify={given!r}: give it an action, verify=check.call(…)"
+        )
+    name = given.activity.name
+    if not isinstance(given.activity.contract, Read):
+        raise WorkflowMisuse(
+            f"turn.complete was given verify={name}, which changes something: a verification has contract=Read()"
+        )
+    if given.activity.result_type.core_schema["type"] != "bool":
+        raise WorkflowMisuse(
+            f"turn.complete was given verify={name}, which does not return bool: write '-> bool'"
+        )
+    return given
+
+
+@lru_cache(maxsize=256)
+def reader(kind: Any) -> TypeAdapter[Any]:
+    """What reads data as this type."""
+    try:
+        return TypeAdapter(kind)
+    except (PydanticSchemaGenerationError, PydanticUserError) as error:
+        raise WorkflowMisuse(
+            f"turn.signal was given the type {kind!r}, which cannot be read from JSON: "
+            f"give it a class such as a pydantic BaseModel ({str(error).splitlines()[0]})"
+        ) from error

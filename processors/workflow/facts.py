@@ -1,0 +1,96 @@
+"""Which facts a workflow asks for, which end its waits, and how a replay tells one from another."""
+
+from __future__ import annotations
+
+from ...events import records as r
+
+STARTS = r.TurnStarted | r.TurnContinued
+"""Facts that run the function from its top; a journal begins with one."""
+
+ASKED = (
+    r.ActivityRequested
+    | r.ApprovalRequested
+    | r.TimerSet
+    | r.SignalAwaited
+    | r.InboxAwaited
+    | r.ReplySent
+    | r.VersionMarked
+    | r.ArtifactRecorded
+    | r.TurnContinued
+    | r.TurnCompleted
+    | r.SessionCompleted
+    | r.SessionFailed
+    | r.TimerCancelled
+    | r.ApprovalWithdrawn
+    | r.ActivityCancelled
+    | r.WaitWithdrawn
+)
+"""Facts that a workflow asks for; the last four where `first` lets a wait go."""
+
+RESOLVES = (
+    r.ActivityCompleted
+    | r.ActivityFailed
+    | r.ActivityUncertain
+    | r.ActivityResolved
+    | r.ApprovalGranted
+    | r.ApprovalRejected
+    | r.ApprovalExpired
+    | r.TimerFired
+    | r.SignalDelivered
+    | r.InboxTaken
+)
+"""Facts that end a wait, or may (`ActivityUncertain`); every other one passes the workflow by."""
+
+
+def describe(body: r.EventBody) -> str:
+    """One asked-for fact in words, with the digest that tells it from its like."""
+    match body:
+        case r.ActivityRequested():
+            return f"activity {body.name} with arguments {body.digest.hex()[:12]}"
+        case r.ApprovalRequested():
+            return f"approval of {body.name} with arguments {body.digest.hex()[:12]}"
+        case r.TimerSet():
+            return f"sleep until {body.due_ms}"
+        case r.SignalAwaited():
+            return f"wait for signal {body.name!r}"
+        case r.InboxAwaited():
+            return "wait for a message" if body.wait else "look into the inbox"
+        case r.ReplySent():
+            return f"reply {body.message.digest.hex()[:12]}"
+        case r.VersionMarked():
+            return f"version mark {body.change!r}"
+        case r.ArtifactRecorded():
+            return f"artifact {body.artifact_id!r} in version {body.version!r}"
+        case r.SessionHeld():
+            told = body.detail.strip().splitlines()
+            return f"hold: {body.reason}: {told[-1] if told else ''}"
+        case _:
+            return _describe_end(body)
+
+
+def _describe_end(body: r.EventBody) -> str:
+    match body:
+        case r.TurnContinued():
+            return f"again with state {body.state.digest.hex()[:12]}"
+        case r.TurnCompleted():
+            return f"end of turn with state {body.state.digest.hex()[:12]}"
+        case r.SessionCompleted():
+            return f"completion with outcome {body.outcome.digest.hex()[:12]}"
+        case r.SessionFailed():
+            return f"failure {body.failure.kind}"
+        case r.TimerCancelled():
+            return f"withdrawal of sleep {body.timer_id}"
+        case r.ApprovalWithdrawn():
+            return f"withdrawal of approval {body.proposal_id}"
+        case r.ActivityCancelled():
+            return f"cancellation of activity {body.activity_id}"
+        case r.WaitWithdrawn():
+            return f"withdrawal of wait {body.wait_id}"
+        case _:
+            return type(body).__name__
+
+
+def step_of(body: r.EventBody | None) -> int:
+    """The step that a fact is the record of, or how many there were when it ended them."""
+    step = getattr(body, "step", None)
+    return step if isinstance(step, int) else int(getattr(body, "steps", 0))
