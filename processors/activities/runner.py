@@ -100,8 +100,8 @@ class Runner:
         blobs: Blobs | None = None,
     ) -> None:
         self._activities = activities
-        self._worker_id = worker_id
-        self._digest_key = digest_key
+        self.worker_id = worker_id
+        self.digest_key = digest_key
         self._blobs = blobs
 
     def is_sync(self, name: str) -> bool:
@@ -176,6 +176,12 @@ class Runner:
         detail = "" if frame is None else cut("".join(traceback.format_stack(frame, FRAMES_MAX)))
         return self.fail(task, "timed_out", "start_to_close", told, detail=detail)
 
+    def fenced(self, task: ActivityTask) -> FailActivity:
+        """The report of an attempt that was stopped because none of its heartbeats was acknowledged."""
+        told = f"the heartbeats of {task.name} were not acknowledged for {task.heartbeat_ms} ms: "
+        told += "its worker stopped it, since it may run elsewhere"
+        return self.fail(task, "timed_out", "heartbeat", told)
+
     def _completed(self, call: Call, result: Any) -> tuple[Body, bytes | None]:
         """The report, and the bytes that it only refers to, if any."""
         try:
@@ -192,12 +198,12 @@ class Runner:
             told = f"the result of {call.task.name} cannot be stored as JSON: {message_of(error)}"
             return self.fail(call.task, "unserialisable_result", type(result).__name__, told), None
         task = call.task
-        return CompleteActivity(task.activity_id, task.attempt, payload, self._worker_id), data
+        return CompleteActivity(task.activity_id, task.attempt, payload, self.worker_id), data
 
     def _claimed(self, call: Call, result: Any) -> tuple[Payload, bytes | None]:
         """The result as a payload that the workflow can certainly read back."""
         value, stores = call.activity.stored(result), self._blobs is not None
-        payload, data = claim(value, call.task.tenant, self._digest_key, stores=stores)
+        payload, data = claim(value, call.task.tenant, self.digest_key, stores=stores)
         read_json(call.activity.result_type, data or payload.inline or b"null")
         return payload, data
 
@@ -219,7 +225,7 @@ class Runner:
             raise InvalidPayload(
                 f"expected JSON, got encoding {payload.encoding!r}, ref {payload.ref!r}"
             )
-        return fetch(payload, task.tenant, self._digest_key, self._blobs)
+        return fetch(payload, task.tenant, self.digest_key, self._blobs)
 
     def fail(
         self,
@@ -239,7 +245,7 @@ class Runner:
             detail=detail,
             retry_after_ms=retry_after_ms,
         )
-        return FailActivity(task.activity_id, task.attempt, failure, self._worker_id)
+        return FailActivity(task.activity_id, task.attempt, failure, self.worker_id)
 
 
 class LookUps:

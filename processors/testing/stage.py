@@ -23,6 +23,7 @@ from ..activities.attempt import LookUp, Run, Say, steps_of
 from ..activities.definitions import KEY, Activity, problems
 from ..activities.runner import Body, Call, Runner, Words
 from ..app import App
+from .attempts import within
 from .errors import Misuse
 
 B = TypeVar("B")
@@ -212,10 +213,11 @@ class Stage:
         """The real function, or real look-up, under its real start-to-close limit."""
         limit_s = call.task.start_to_close_ms / 1_000
         try:
-            if call.is_sync:
-                result = _in_a_thread(call.start, limit_s)
-            else:
-                result = _to_the_end(call.start(), limit_s)
+            with within(call.task, self.digest_key):
+                if call.is_sync:
+                    result = _in_a_thread(call.start, limit_s)
+                else:
+                    result = _to_the_end(call.start(), limit_s)
         except _OutOfTime:
             return words.timed_out(call.task)
         except Misuse:
@@ -262,7 +264,7 @@ def _to_the_end(awaitable: Awaitable[Any], limit_s: float | None = None) -> Any:
     except RuntimeError:
         return asyncio.run(limited())
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(lambda: asyncio.run(limited())).result()
+        return pool.submit(copy_context().run, lambda: asyncio.run(limited())).result()
 
 
 def _in_a_thread(function: Callable[[], Any], limit_s: float) -> Any:

@@ -5,7 +5,16 @@ import re
 from wakeful.events.blob_patience import TRANSACTION_LIMIT_MS
 from wakeful.events.blobs import BLOB_FAULTS
 from wakeful.events.limits import BLOB_MAX, PAYLOAD_MAX
-from wakeful.processors.activities import contracts, definitions, hung, lane, runner, worker
+from wakeful.processors.activities import (
+    beats,
+    contracts,
+    definitions,
+    hung,
+    lane,
+    runner,
+    superseded,
+    worker,
+)
 from wakeful.processors.workflow.claims import held_by
 from wakeful.processors.workflow.definitions import Workflow
 
@@ -28,6 +37,8 @@ def test_its_python_runs_from_top_to_bottom() -> None:
         "cancel_booking": False,
         "book": False,
         "print_cheque": True,
+        "count_orders": True,
+        "watch": True,
     }
 
 
@@ -48,6 +59,7 @@ def test_its_numbers_are_those_of_the_code() -> None:
     assert definitions.SCHEDULE_TO_CLOSE_ONCE_DEFAULT == "1h"
     assert contracts.SETTLE_DEFAULT == "10s"
     assert PAYLOAD_MAX == 256 * 1024
+    assert (beats.SHARE, beats.PROGRESS_MS, superseded.LOOK_MS) == (3, 1_000, 100)
     assert BLOB_MAX == 64 * 1024 * 1024
     assert TRANSACTION_LIMIT_MS == 1_500
 

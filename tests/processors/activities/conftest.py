@@ -9,14 +9,15 @@ from functools import partial
 import pytest
 from pydantic import BaseModel
 
+from wakeful.commands.models import HeartbeatActivity
 from wakeful.commands.wire import decode_command
-from wakeful.events.codec import encode_task
+from wakeful.events.codec import ATTEMPTS, encode_task
 from wakeful.events.contracts import ONCE
 from wakeful.events.headers import record_headers
 from wakeful.events.keys import task_key
 from wakeful.events.log.memory import MemoryLog
 from wakeful.events.payloads import json_payload
-from wakeful.events.records import ActivityTask
+from wakeful.events.records import ActivityTask, AttemptOver
 from wakeful.events.topics import Topics
 from wakeful.processors.activities.attempt import Run, Say, Wait, steps_of
 from wakeful.processors.activities.contracts import Read, Write
@@ -160,7 +161,28 @@ class Bench:
         )
         self._producer.flush(10_000)
 
+    def over(self, task, reason="cancelled", *, key=None):
+        """Says, as the session processor does, that nobody waits for this attempt."""
+        named = (task.tenant, task.session_id, task.activity_id, task.attempt)
+        encoded = ATTEMPTS.encode(AttemptOver(*named, task.idempotency_key, reason))
+        self._producer.produce(
+            self.topics.attempts,
+            key=key or task_key(task.idempotency_key, task.attempt),
+            value=encoded.value,
+            headers=record_headers(encoded, f"{task.idempotency_key}#{task.attempt}"),
+        )
+        self._producer.flush(10_000)
+
     def results(self):
+        """What the workers said of their attempts' ends."""
+        said = self.commands()
+        return [c for c in said if not isinstance(c.body, HeartbeatActivity)]
+
+    def beats(self):
+        """The signs of life that they sent."""
+        return [c for c in self.commands() if isinstance(c.body, HeartbeatActivity)]
+
+    def commands(self):
         records = self.log.dump(self.topics.commands)
         return [decode_command(record.value, record.headers) for record in records]
 

@@ -22,6 +22,7 @@ from wakeful.processors.activities.hung import Attempts
 from wakeful.processors.activities.jobs import Job
 from wakeful.processors.activities.performing import perform, perform_sync
 from wakeful.processors.activities.runner import Call, Runner
+from wakeful.processors.activities.running import Running
 
 KEY = b"k"
 BIG = PAYLOAD_MAX + 1
@@ -107,10 +108,11 @@ def test_the_event_loop_goes_on_while_the_store_is_slow(bench: Any) -> None:
     threads.clear()
 
     async def attend() -> Any:
-        attempts = Attempts()
+        attempts, one = Attempts(), runner(store)
         driver = Driver(
-            runner(store),
+            one,
             attempts,
+            Running(one, send=lambda _beat: None, monotonic=time.monotonic),
             monotonic=time.monotonic,
             hit=lambda _name: None,
             is_over=lambda _job: False,
