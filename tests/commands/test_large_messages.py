@@ -73,3 +73,14 @@ def test_a_payload_is_loaded_whichever_way_it_came_and_proved() -> None:
         store.held[large.ref] = data.replace(b"m", b"n")
         with pytest.raises(BlobDamaged):
             ann.load(large)
+
+
+def test_data_of_signals_and_triggers_goes_the_same_way() -> None:
+    store = MemoryBlobs()
+    ann, log = client(store)
+    with ann:
+        ann.signal("s1", "part", BIG)
+        ann.start_turn("s1", "webhook", data=BIG)
+        ann.resolve("s1", "1.1", "completed", BIG)
+    assert len(store.held) == 1
+    assert [len(sent.value) < 1_000 for sent in log.dump(TOPICS.commands)] == [True] * 3
