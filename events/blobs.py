@@ -162,7 +162,8 @@ def payloads_in(record: Any) -> Iterator[Payload]:
         for item in record:
             yield from payloads_in(item)
     elif is_dataclass(record):
-        for name in _holders(type(record)):
+        kind: Any = type(record)
+        for name in _holders(kind):
             yield from payloads_in(getattr(record, name))
 
 
