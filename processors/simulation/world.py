@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
+from ...events import blobs
 from ...events.log.memory import MemoryLog
 from ...events.log.protocol import Isolation, Place, Record
 from ...events.topics import Topics
@@ -326,6 +327,7 @@ def bounds(plan: Plan) -> Iterator[None]:
             (partition, "SLICE_RECORDS", plan.slice_records),
             (outputs, "MARK_EVERY_EVENTS", plan.mark_every_events),
             (snapshots, "CHUNK_BYTES", plan.chunk_bytes),
+            (blobs, "INLINE_MAX", plan.inline_max),
         ):
             stack.callback(setattr, module, name, getattr(module, name))
             setattr(module, name, value)

@@ -6,15 +6,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...events import records as r
-from ...events.retries import JITTER, backoff_ms, may_retry
+from ...events.contracts import ONCE
+from ...events.retries import HEARTBEAT, JITTER, backoff_ms, may_retry
 from .evidence import Violation
 from .history import At, Fact, History, cause_of, of
 
 
 @dataclass(slots=True)
 class _Asked:
+    """`returned` attempts were given back unrun, and count for no retry; what was in doubt is not tried again."""
+
     request: r.ActivityRequested
     due_ms: int | None = None
+    returned: int = 0
+    in_doubt: bool = False
 
 
 def retries(history: History) -> Iterator[Violation]:
@@ -35,9 +40,12 @@ def retries(history: History) -> Iterator[Violation]:
                     yield from _scheduled(fact, body, asked[body.activity_id], came_ms)
                 case r.ActivityRetried() if body.activity_id in asked:
                     yield from _retried(fact, body, asked[body.activity_id])
-                case r.ActivityFailed() if body.activity_id in asked and body.worker:
+                case r.ActivityReturned() if body.activity_id in asked:
+                    asked[body.activity_id].returned += 1
+                case r.ActivityFailed() | r.ActivityUncertain() if body.activity_id in asked:
                     came_ms = kept_ms.get(cause_of(fact), now_ms)
-                    yield from _given_up(fact, body, asked[body.activity_id].request, came_ms)
+                    yield from _given_up(fact, body, asked[body.activity_id], came_ms)
+                    asked[body.activity_id].in_doubt = isinstance(body, r.ActivityUncertain)
                 case _:
                     pass  # the others do not retry, and checks 14 and 15 say where a request is missing
 
@@ -47,11 +55,16 @@ def _scheduled(
 ) -> Iterator[Violation]:
     request, failed = asked.request, body.attempt - 1
     asked.due_ms = body.due_ms
+    counted = failed - asked.returned
     name = f"attempt {body.attempt} of activity {body.activity_id}"
-    if request.retry is None or not may_retry(request.retry, failed, body.failure):
+    if request.retry is None or not may_retry(request.retry, counted, body.failure):
         yield of(fact, 21, f"{name} is scheduled, and the policy of its request has none")
         return
-    least_ms, most_ms = _bounds(request.retry, failed, body.failure)
+    least_ms, most_ms = _bounds(request.retry, counted, body.failure)
+    if _is_silence(body):
+        least_ms = (
+            0  # it rests from when its silence was too long, which came before anybody looked
+        )
     if not least_ms <= body.due_ms - came_ms <= most_ms:
         told = f"due after {body.due_ms - came_ms} ms, its policy says {least_ms} to {most_ms}"
         yield of(fact, 21, f"{name} is {told}")
@@ -72,16 +85,25 @@ def _retried(fact: Fact, body: r.ActivityRetried, asked: _Asked) -> Iterator[Vio
 
 
 def _given_up(
-    fact: Fact, body: r.ActivityFailed, request: r.ActivityRequested, came_ms: int
+    fact: Fact, body: r.ActivityFailed | r.ActivityUncertain, asked: _Asked, came_ms: int
 ) -> Iterator[Violation]:
     """A failure ends the activity only where no attempt is left, or none could begin in time."""
+    request, counted = asked.request, body.attempt - asked.returned
     policy = request.retry
-    if policy is None or not may_retry(policy, body.attempt, body.failure):
+    if not body.worker and not _is_silence(body):
+        return  # at its deadline, which check 21 of waits judges
+    if asked.in_doubt or (isinstance(body, r.ActivityUncertain) and request.contract in ONCE):
         return
-    _, most_ms = _bounds(policy, body.attempt, body.failure)
+    if policy is None or not may_retry(policy, counted, body.failure):
+        return
+    _, most_ms = _bounds(policy, counted, body.failure)
     if came_ms + most_ms < request.deadline_ms:
         told = f"activity {body.activity_id} failed after attempt {body.attempt} of {policy.attempts_max}"
         yield of(fact, 21, f"{told}, with time left for another")
+
+
+def _is_silence(body: r.ActivityFailed | r.ActivityUncertain | r.ActivityRetryScheduled) -> bool:
+    return not body.worker and body.failure.type == HEARTBEAT
 
 
 def _bounds(policy: r.RetryPolicy, failed: int, failure: r.Failure) -> tuple[int, int]:
