@@ -9,8 +9,8 @@ from ...events.log.protocol import Place, Record
 from .evidence import Asked, Violation
 from .history import At, Fact, History, Request, cause_of, of, place_of
 
-NO_OP_KINDS = frozenset({"FireTimer"})
-"""Commands that are nudges: what is due becomes fact before they are looked at, so they may leave nothing."""
+NO_OP_KINDS = frozenset({"FireTimer", "HeartbeatActivity", "ReturnActivity"})
+"""Commands that may leave nothing: nudges, signs of life without news, and what is said of an attempt that is over."""
 
 NO_CONSENT = (r.CommandRefused, r.CommandParked, r.SessionWaiting)
 """What a command may lead to without being accepted: refused, kept for later, or the session parks after a repeat."""
@@ -65,7 +65,11 @@ def _settled(history: History) -> set[tuple[str, str, str, int]]:
         body, envelope = fact.event.body, fact.event.envelope
         if isinstance(
             body,
-            r.ActivityCompleted | r.ActivityFailed | r.ActivityCancelled | r.LateResultRecorded,
+            r.ActivityCompleted
+            | r.ActivityFailed
+            | r.ActivityUncertain
+            | r.ActivityCancelled
+            | r.LateResultRecorded,
         ):
             found.add((envelope.tenant, envelope.session_id, body.activity_id, body.attempt))
         elif isinstance(body, r.ActivityRetryScheduled):

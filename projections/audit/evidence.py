@@ -60,7 +60,10 @@ def asked_by(decode_command: Callable[[bytes | None, Headers], Any]) -> ReadComm
             return None
         header, body = command.header, command.body
         kind = type(body).__name__
-        result_of = (body.activity_id, body.attempt) if hasattr(body, "activity_id") else None
+        attempt = getattr(
+            body, "attempt", None
+        )  # a person resolves an activity, whatever its attempt
+        result_of = None if attempt is None else (body.activity_id, attempt)
         return Asked(kind, header.tenant, header.session_id, header.command_id, result_of)
 
     return read

@@ -101,7 +101,7 @@ def no_one_stranded(history: History, folds: dict[Session, Folded]) -> Iterator[
         state = folded.state
         if state is None or state.hold is not None:
             continue
-        owed = state.activities or state.approvals or state.timers
+        owed = state.activities or state.waits
         if state.status in (Status.RUNNING, Status.WAITING) and not owed:
             yield Violation(
                 38, name_of(session), None, f"it is {state.status} and nothing will wake it"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...events import records as r
-from ...events.retries import JITTER, backoff_ms, may_retry
+from ...events.retries import HEARTBEAT, JITTER, backoff_ms, may_retry
 from .evidence import Violation
 from .history import At, Fact, History, cause_of, of
 
@@ -15,6 +15,8 @@ from .history import At, Fact, History, cause_of, of
 class _Asked:
     request: r.ActivityRequested
     due_ms: int | None = None
+    returned: int = 0
+    """Attempts that were given back, which the policy does not count."""
 
 
 def retries(history: History) -> Iterator[Violation]:
@@ -29,6 +31,8 @@ def retries(history: History) -> Iterator[Violation]:
                     kept_ms.setdefault(cause_of(fact), now_ms)
                 case r.ActivityRequested():
                     asked[body.activity_id] = _Asked(body)
+                case r.ActivityReturned() if body.activity_id in asked:
+                    asked[body.activity_id].returned += 1
                 case r.ActivityRetryScheduled() if body.activity_id in asked:
                     # A failure that was kept while the session was held counts from when it came.
                     came_ms = kept_ms.get(cause_of(fact), now_ms)
@@ -37,7 +41,7 @@ def retries(history: History) -> Iterator[Violation]:
                     yield from _retried(fact, body, asked[body.activity_id])
                 case r.ActivityFailed() if body.activity_id in asked and body.worker:
                     came_ms = kept_ms.get(cause_of(fact), now_ms)
-                    yield from _given_up(fact, body, asked[body.activity_id].request, came_ms)
+                    yield from _given_up(fact, body, asked[body.activity_id], came_ms)
                 case _:
                     pass  # the others do not retry, and checks 14 and 15 say where a request is missing
 
@@ -45,13 +49,15 @@ def retries(history: History) -> Iterator[Violation]:
 def _scheduled(
     fact: Fact, body: r.ActivityRetryScheduled, asked: _Asked, came_ms: int
 ) -> Iterator[Violation]:
-    request, failed = asked.request, body.attempt - 1
+    request, failed = asked.request, body.attempt - 1 - asked.returned
     asked.due_ms = body.due_ms
     name = f"attempt {body.attempt} of activity {body.activity_id}"
     if request.retry is None or not may_retry(request.retry, failed, body.failure):
         yield of(fact, 21, f"{name} is scheduled, and the policy of its request has none")
         return
     least_ms, most_ms = _bounds(request.retry, failed, body.failure)
+    silent = body.failure.type == HEARTBEAT  # for some time already, when the clock told of it
+    least_ms = min(least_ms, body.due_ms - came_ms) if silent else least_ms
     if not least_ms <= body.due_ms - came_ms <= most_ms:
         told = f"due after {body.due_ms - came_ms} ms, its policy says {least_ms} to {most_ms}"
         yield of(fact, 21, f"{name} is {told}")
@@ -72,13 +78,14 @@ def _retried(fact: Fact, body: r.ActivityRetried, asked: _Asked) -> Iterator[Vio
 
 
 def _given_up(
-    fact: Fact, body: r.ActivityFailed, request: r.ActivityRequested, came_ms: int
+    fact: Fact, body: r.ActivityFailed, asked: _Asked, came_ms: int
 ) -> Iterator[Violation]:
     """A failure ends the activity only where no attempt is left, or none could begin in time."""
+    request, failed = asked.request, body.attempt - asked.returned
     policy = request.retry
-    if policy is None or not may_retry(policy, body.attempt, body.failure):
+    if policy is None or not may_retry(policy, failed, body.failure):
         return
-    _, most_ms = _bounds(policy, body.attempt, body.failure)
+    _, most_ms = _bounds(policy, failed, body.failure)
     if came_ms + most_ms < request.deadline_ms:
         told = f"activity {body.activity_id} failed after attempt {body.attempt} of {policy.attempts_max}"
         yield of(fact, 21, f"{told}, with time left for another")

@@ -12,6 +12,7 @@ from .history import Fact, History, Session, of
 OUTCOME_KINDS: dict[type, str] = {
     r.ReplySent: "reply",
     r.ApprovalRequested: "approval_wanted",
+    r.ActivityUncertain: "uncertain",
     r.CommandRefused: "refused",
     r.SessionHeld: "held",
     r.NondeterminismFound: "held",
@@ -21,11 +22,12 @@ OUTCOME_KINDS: dict[type, str] = {
 }
 """Events that the world outside hears of, and under which name."""
 
-DISPATCHES = (r.ActivityRequested, r.ActivityRetried)
+DISPATCHES = (r.ActivityRequested, r.ActivityRetried, r.ActivityReturned)
 """Events that send an attempt to the workers."""
 
 RETRIES = (r.ActivityRetryScheduled, r.ActivityRetried)
-TERMINAL = (r.ActivityCompleted, r.ActivityFailed, r.ActivityCancelled)
+TERMINAL = (r.ActivityCompleted, r.ActivityFailed, r.ActivityResolved, r.ActivityCancelled)
+UNCERTAIN = r.ActivityUncertain.__name__
 ENDS = (r.SessionCompleted, r.SessionFailed, r.SessionCancelled)
 
 
@@ -43,7 +45,7 @@ def told_once(history: History) -> Iterator[Violation]:
                 envelope.tenant,
                 envelope.session_id,
                 envelope.seq,
-                f"task {body.activity_id}#{body.attempt}",
+                f"task {body.activity_id}#{_dispatched(body)}",
             )
         elif type(body) in OUTCOME_KINDS:
             item = (
@@ -105,7 +107,7 @@ def one_outcome(history: History) -> Iterator[Violation]:
                         14,
                         f"activity {body.activity_id} has an outcome and was never requested",
                     )
-                elif before != "open":
+                elif before not in ("open", UNCERTAIN):
                     now = type(body).__name__
                     yield of(
                         fact,
@@ -113,6 +115,12 @@ def one_outcome(history: History) -> Iterator[Violation]:
                         f"activity {body.activity_id} has a second outcome: {before}, then {now}",
                     )
                 state[body.activity_id] = type(body).__name__
+            elif isinstance(body, r.ActivityUncertain):
+                if (stands := state.get(body.activity_id)) != "open":
+                    yield of(
+                        fact, 14, f"activity {body.activity_id} is uncertain, and was {stands}"
+                    )
+                state[body.activity_id] = UNCERTAIN
             elif isinstance(body, ENDS):
                 for activity_id, stands in state.items():
                     if stands == "open":
@@ -137,12 +145,12 @@ def attempt_fence(history: History) -> Iterator[Violation]:
         for fact in facts:
             body = fact.event.body
             match body:
-                case r.ActivityRequested() | r.ActivityRetried():
-                    before = granted.get(body.activity_id, 0)
-                    if body.attempt != before + 1:
-                        told = f"attempt {body.attempt} of activity {body.activity_id} follows {before}"
+                case r.ActivityRequested() | r.ActivityRetried() | r.ActivityReturned():
+                    before, attempt = granted.get(body.activity_id, 0), _dispatched(body)
+                    if attempt != before + 1:
+                        told = f"attempt {attempt} of activity {body.activity_id} follows {before}"
                         yield of(fact, 15, told)
-                    granted[body.activity_id] = body.attempt
+                    granted[body.activity_id] = attempt
                     resting.discard(body.activity_id)
                 case r.ActivityRetryScheduled():
                     resting.add(body.activity_id)
@@ -150,7 +158,13 @@ def attempt_fence(history: History) -> Iterator[Violation]:
                     if body.attempt != newest + 1:
                         told = f"attempt {body.attempt} of activity {body.activity_id} is scheduled after {newest}"
                         yield of(fact, 15, told)
-                case r.ActivityCompleted() | r.ActivityFailed() | r.ActivityCancelled():
+                case (
+                    r.ActivityCompleted()
+                    | r.ActivityFailed()
+                    | r.ActivityUncertain()
+                    | r.ActivityResolved()
+                    | r.ActivityCancelled()
+                ):
                     settled.add(body.activity_id)
                     newest = granted.get(body.activity_id, 0)
                     if body.attempt != newest:
@@ -174,6 +188,11 @@ def attempt_fence(history: History) -> Iterator[Violation]:
                     yield of(fact, 15, told)
                 case _:
                     pass  # the others neither grant an attempt nor end one
+
+
+def _dispatched(body: r.ActivityRequested | r.ActivityRetried | r.ActivityReturned) -> int:
+    """The attempt that goes out: one that was given back is followed by the next."""
+    return body.attempt + 1 if isinstance(body, r.ActivityReturned) else body.attempt
 
 
 def stable_key(history: History) -> Iterator[Violation]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...events import records as r
+from ...events.retries import HEARTBEAT
 from .evidence import Violation
 from .history import At, Fact, History, cause_of, of
 
@@ -40,8 +41,9 @@ def timers(history: History) -> Iterator[Violation]:
                     deadlines[body.activity_id] = body.deadline_ms
                 case r.ApprovalExpired() if now_ms < deadlines.get(body.proposal_id, 0):
                     yield of(fact, 21, f"proposal {body.proposal_id} expired early")
-                case r.ActivityFailed() if (
+                case r.ActivityFailed() | r.ActivityUncertain() if (
                     body.failure.kind == "timed_out"
+                    and body.failure.type != HEARTBEAT
                     and not body.worker
                     and now_ms < deadlines.get(body.activity_id, 0)
                 ):
