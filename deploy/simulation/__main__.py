@@ -9,7 +9,8 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 
-from .mutants import MUTANTS, Mutant
+from .mutants import MUTANTS
+from .planting import Mutant
 from .run import ARROWS, Arrow, Result, quiet, run_seed, run_seeds
 
 FINDINGS_SHOWN = 5

@@ -20,14 +20,16 @@ from ...events.log.memory import MemoryLog
 from ...events.log.memory_faults import Hung
 from ...events.log.protocol import LogFault
 from ...events.topics import Topics
+from ..app import App
 from ..handler import CommandHandler
 from ..loop import Loop, LoopFailed, LoopSettings
 from ..partition import Partition
 from ..store import Store
 from .clock import SkewedClock, VirtualClock
+from .downstream import Downstream
 from .faults import ProcessLog, SeededFaults
 from .plan import Plan
-from .workload import APP, APPS, Downstream
+from .workload import APP, APPS
 
 NAMESPACE = "sim"
 GROUP = "sim.processors"
@@ -52,6 +54,8 @@ class Scene:
     downstream: Downstream
     counts: Counter[str] = field(default_factory=Counter)
     errors: list[str] = field(default_factory=list)
+    app: App = field(default_factory=lambda: APP)
+    """What is deployed; a careless deploy brings something else besides, for a while."""
 
 
 class Actor(ABC):
@@ -239,9 +243,9 @@ class ProcessorActor(Actor):
         """Its clock is set, and the right code is deployed."""
         super().heal()
         self.clock.skew_ms = 0
-        if self.app is not APP:
+        if self.app is not self.scene.app:
             self.kill(after_ms=0)
-            self.app = APP
+            self.app = self.scene.app
 
     def close(self) -> None:
         """Frees generators and files."""
@@ -253,8 +257,8 @@ class ProcessorActor(Actor):
 
     def _start(self) -> None:
         scene, plan = self.scene, self.scene.plan
-        if plan.deploys and scene.faults.active:
-            self.app = scene.rng.choice(APPS)
+        deploys = plan.deploys and scene.faults.active
+        self.app = scene.rng.choice(APPS) if deploys else scene.app
         handler = CommandHandler(self.app, Facts(DIGEST_KEY), always_replay=plan.always_replay)
         settings = LoopSettings(
             group=GROUP,

@@ -32,6 +32,8 @@ class Plan:
     kills: float
     skews_ms: tuple[int, ...]
     deploys: bool
+    guarded: bool
+    """Whether, half way, everybody is replaced at once by the next release, which guards what it changes."""
 
     @classmethod
     def draw(cls, seed: int) -> Plan:
@@ -60,4 +62,5 @@ class Plan:
             kills=rng.choice((0.0, 0.01, 0.03)),
             skews_ms=tuple(rng.choice(skews) for _ in range(processors)),
             deploys=deploys,
+            guarded=not deploys and rng.random() < 0.1,
         )

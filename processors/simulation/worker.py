@@ -7,13 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...events.log.protocol import Isolation, Place
+from ...events.records import ActivityTask
 from ..activities.attempt import LookUp, Run, Say, Step, Steps, Wait, steps_of
 from ..activities.core import WorkerCore
 from ..activities.jobs import Job
 from ..activities.offsets import Watermark
 from ..activities.runner import Body, Runner
 from .actors import DIGEST_KEY, NAMESPACE, Actor, Killed, Scene
-from .workload import APP, STUCK_MS, World
+from .beating import Beats, Heart, begun, progress_of
+from .downstream import TooSlow, World
+from .tools import CRUNCH_MS, STUCK_MS
+from .workload import APP
 
 HELD_MAX = 8
 
@@ -29,7 +33,7 @@ class Start:
 
     command_id: str
     idempotency_key: str
-    arguments: bytes | None
+    task: ActivityTask
     worker: str
     known: dict[Place, int]
 
@@ -42,12 +46,24 @@ class _Running:
     steps: Steps
     step: Step
     ready_ms: int
+    begun: bool = False
+    beats: Beats | None = None
 
 
 class WorkerActor(Actor):
     """One queue's worker."""
 
-    points = ("w.leased", "w.dispatched", "w.responded", "w.result_sent", "w.committed")
+    points = (
+        "w.leased",
+        "w.begun",
+        "w.dispatched",
+        "w.waits",
+        "w.looked_up",
+        "w.responded",
+        "w.result_sent",
+        "w.committed",
+        "w.beat",
+    )
 
     def __init__(self, scene: Scene, number: int, queue: str, starts: list[Start]) -> None:
         super().__init__(scene, f"worker-{queue}-{number}")
@@ -89,10 +105,27 @@ class WorkerActor(Actor):
             draining=self._draining,
         )
         self._core.open()
+        self._heart = Heart(self.log, self.scene.topics, self.name)
+
+    def heartbeat(self) -> None:
+        """See `Actor`; its attempts' own signs of life go out as well."""
+        super().heartbeat()
+        if self.up and not self.sleeps:
+            self._beat()
+
+    def _beat(self) -> bool:
+        sent = False
+        for running in self._running:
+            if running.beats is not None and self._heart.send(running.beats, self.scene.clock.ms):
+                self.scene.counts["beats"] += 1
+                sent = True
+        return sent
 
     def _go_on(self) -> str:
         rng = self.scene.rng
         choice = rng.random() if self.scene.faults.active else 0.0
+        if self._beat():
+            return "w.beat"
         if self._waiting and choice < 0.6:
             return self._begin(self._waiting.pop(rng.randrange(len(self._waiting))))
         ready = [r for r in self._running if r.ready_ms <= self.scene.clock.ms]
@@ -127,6 +160,13 @@ class WorkerActor(Actor):
     def _begin(self, job: Job) -> str:
         """Goes to the first step that takes time, or that ends it."""
         now_ms = self.scene.clock.ms
+        again = "redelivered" if job.task.attempt == 1 else "retried"
+        self._count("fresh" if job.fresh and job.task.attempt == 1 else again, job.task)
+        if (
+            job.task.heartbeat_ms is not None
+            and now_ms - job.taken_at * 1000 > job.task.heartbeat_ms
+        ):
+            self.scene.counts["queued for longer than a heartbeat"] += 1
         steps = steps_of(
             self._runner,
             job.task,
@@ -158,21 +198,35 @@ class WorkerActor(Actor):
             running.ready_ms = now_ms + step.ms
             running.step = running.steps.send(None)
             return "w.waits"
-        if isinstance(step, Run):
+        if isinstance(step, Run) and not running.begun:
+            running.begun = True
             self._note_start(job)
-        World.downstream = self.scene.downstream
-        running.step = running.steps.send(_played(step))
-        running.ready_ms = now_ms + (STUCK_MS if job.task.name == "stuck" else 0)
-        return "w.dispatched"
+            if job.task.heartbeat_ms is not None:
+                until_ms = now_ms + _lasts_ms(step)
+                running.beats = begun(
+                    job.task, now_ms=now_ms, until_ms=until_ms, silent=until_ms > now_ms + CRUNCH_MS
+                )
+            return "w.begun"
+        World.downstream, World.progress = self.scene.downstream, progress_of(job.task)
+        running.ready_ms = now_ms + _lasts_ms(step)
+        came, ended = _played(step)
+        if ended != "returned":
+            self._count(f"{type(step).__name__.lower()} {ended}", job.task)
+        if ended == "timed out":
+            running.ready_ms = now_ms + job.task.start_to_close_ms
+        running.step = running.steps.send(came)
+        return "w.dispatched" if isinstance(step, Run) else "w.looked_up"
 
     def _note_start(self, job: Job) -> None:
         job.begun = True
         task = job.task
         known = self._known[job.tickets[0].watermark]
-        self._starts.append(
-            Start(job.command_id, task.idempotency_key, task.arguments.inline, self.name, known)
-        )
+        self._starts.append(Start(job.command_id, task.idempotency_key, task, self.name, known))
         self.scene.counts["attempts"] += 1
+
+    def _count(self, what: str, task: ActivityTask) -> None:
+        """A row of the contracts' table was met."""
+        self.scene.counts[f"row: {task.contract} {what}"] += 1
 
     def _draining(self, places: Sequence[Place]) -> None:
         """Before partitions go: what waits is given back; what runs may finish in time, or not."""
@@ -198,14 +252,31 @@ class WorkerActor(Actor):
         self._quiet = 0
 
 
-def _played(step: Run | LookUp) -> Body | None:
-    """Runs the function to its end; those of the simulation never wait."""
+def _lasts_ms(step: Run | LookUp) -> int:
+    """How long this call takes."""
+    if not isinstance(step, Run):
+        return 0
+    match step.call.task.name, step.call.arguments.get("mood"):
+        case "stuck", _:
+            return STUCK_MS
+        case "crunch", "silent":
+            return STUCK_MS
+        case "crunch", _:
+            return CRUNCH_MS
+        case _:
+            return 0
+
+
+def _played(step: Run | LookUp) -> tuple[Body | None, str]:
+    """Runs the function to its end, and says what came of it; those of the simulation never wait."""
     call, words = step.call, step.words
     coroutine: Any = call.start()
     try:
         coroutine.send(None)
     except StopIteration as returned:
-        return words.completed(call, returned.value)
+        return words.completed(call, returned.value), "returned"
+    except TooSlow:
+        return words.timed_out(call.task), "timed out"
     except Exception as error:  # noqa: BLE001 - whatever a tool raises is its failure
-        return words.failed(call.task, error)
+        return words.failed(call.task, error), f"raised {type(error).__name__}"
     raise RuntimeError(f"{call.name} waits: those of the simulation do not")
