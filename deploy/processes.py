@@ -31,6 +31,7 @@ from ..events.log.kafka import KafkaLog
 from ..events.log.protocol import Fatal, Isolation, Log, LogFault, Place
 from ..events.log.watchdog import Watchdog
 from ..processors.activities.hung import Hung
+from ..processors.activities.leases import Leases, NoLeases
 from ..processors.activities.worker import (
     CONCURRENCY_DEFAULT,
     SYNC_CONCURRENCY_DEFAULT,
@@ -165,7 +166,8 @@ def run_worker(
 ) -> Exit:
     """Runs activities of these queues (all of the app's by default) until SIGTERM or SIGINT, then drains."""
     worker_id = name or f"{_host()}-{os.getpid()}"
-    with opened_log(settings, f"{settings.namespace}.worker.{worker_id}") as log:
+    client = f"{settings.namespace}.worker.{worker_id}"
+    with opened_log(settings, client) as log, opened_leases(settings, worker_id) as leases:
         worker = Worker(
             log,
             settings.topics,
@@ -176,6 +178,7 @@ def run_worker(
             queues=queues,
             concurrency=concurrency,
             sync_concurrency=sync_concurrency,
+            leases=leases,
             hit=crash_points(settings),
         )
         _spare_collections()
@@ -183,6 +186,31 @@ def run_worker(
         run_until_signalled(worker)
     logger.info("worker ended", worker=worker_id)
     return Exit.DONE
+
+
+@contextmanager
+def opened_leases(settings: Settings, worker_id: str) -> Iterator[Leases]:
+    """In Redis where there is one; nothing depends on it, so neither does a worker's start."""
+    if settings.redis is None:
+        yield NoLeases()
+        return
+    try:
+        from ..processors.activities.redis_leases import RedisLeases
+
+        leases = RedisLeases(
+            settings.redis,
+            namespace=settings.namespace,
+            worker_id=worker_id,
+            monotonic=time.monotonic,
+        )
+    except (ImportError, ValueError) as error:
+        logger.warning("the worker starts without redis", why=type(error).__name__)
+        yield NoLeases()
+        return
+    try:
+        yield leases
+    finally:
+        leases.close()
 
 
 def run_projector(settings: Settings) -> Exit:

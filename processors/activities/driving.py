@@ -15,6 +15,7 @@ from .hung import Attempt, Attempts
 from .jobs import Job
 from .performing import perform, perform_sync
 from .runner import Body, Runner
+from .running import Running
 
 
 class Spoken(Exception):
@@ -28,6 +29,7 @@ class Driver:
         self,
         runner: Runner,
         attempts: Attempts,
+        running: Running,
         *,
         monotonic: Callable[[], float],
         hit: Callable[[str], None],
@@ -38,6 +40,7 @@ class Driver:
         """`in_thread` has a thread run something, as soon as one is free; called in the event loop."""
         self._runner = runner
         self._attempts = attempts
+        self._running = running
         self._monotonic = monotonic
         self._hit = hit
         self._is_over = is_over
@@ -56,6 +59,9 @@ class Driver:
                 came = await self._play_in_thread(attempt, step)
             else:
                 came = await self._play(attempt, step)
+            self._running.rests(
+                attempt.job
+            )  # if its call was made, it is alive as long as this worker is
             step = steps.send(came)
         return step.body
 
@@ -84,6 +90,7 @@ class Driver:
             return
         if not self._attempts.call(attempt.job):
             raise Spoken
+        self._running.begins(attempt.job)
         self._hit("w.dispatched")
 
     async def _rest(self, attempt: Attempt, ms: int) -> None:

@@ -87,8 +87,8 @@ class Runner:
         self, activities: Mapping[str, Activity[Any]], *, worker_id: str, digest_key: bytes
     ) -> None:
         self._activities = activities
-        self._worker_id = worker_id
-        self._digest_key = digest_key
+        self.worker_id = worker_id
+        self.digest_key = digest_key
 
     def is_sync(self, name: str) -> bool:
         """Whether this activity is a sync function; an unknown one needs no thread to say so."""
@@ -142,7 +142,7 @@ class Runner:
         except Exception as error:  # noqa: BLE001 a result's own serialisers may raise anything
             told = f"the result of {call.task.name} cannot be stored as JSON: {message_of(error)}"
             return self.fail(call.task, "unserialisable_result", type(result).__name__, told)
-        return CompleteActivity(call.task.activity_id, call.task.attempt, payload, self._worker_id)
+        return CompleteActivity(call.task.activity_id, call.task.attempt, payload, self.worker_id)
 
     def failed(self, task: ActivityTask, error: BaseException) -> FailActivity:
         """The report of an exception, with a short traceback."""
@@ -167,9 +167,15 @@ class Runner:
         detail = "" if frame is None else cut("".join(traceback.format_stack(frame, FRAMES_MAX)))
         return self.fail(task, "timed_out", "start_to_close", told, detail=detail)
 
+    def fenced(self, task: ActivityTask) -> FailActivity:
+        """The report of an attempt that was stopped because none of its heartbeats was acknowledged."""
+        told = f"the heartbeats of {task.name} were not acknowledged for {task.heartbeat_ms} ms: "
+        told += "its worker stopped it, since it may run elsewhere"
+        return self.fail(task, "timed_out", "heartbeat", told)
+
     def _stored(self, activity: Activity[Any], result: Any) -> Payload:
         """The result as a payload that the workflow can certainly read back."""
-        payload = json_payload(activity.stored(result), self._digest_key)
+        payload = json_payload(activity.stored(result), self.digest_key)
         read_json(activity.result_type, _json(payload))
         return payload
 
@@ -191,7 +197,7 @@ class Runner:
             detail=detail,
             retry_after_ms=retry_after_ms,
         )
-        return FailActivity(task.activity_id, task.attempt, failure, self._worker_id)
+        return FailActivity(task.activity_id, task.attempt, failure, self.worker_id)
 
 
 class LookUps:
@@ -240,7 +246,9 @@ class LookUps:
         if why.kind != LOOK_UP_FAILED:
             told = f"whether {task.name} was carried out is not known, since looking it up failed ({why.kind}): {told}"
         if before is not None:
-            told = f"{before.kind} {before.type}: {cut(before.message, TOLD_MAX)}; then {cut(told, TOLD_MAX)}"
+            told = (
+                f"{before.kind} {before.type}: {before.message[:TOLD_MAX]}; then {told[:TOLD_MAX]}"
+            )
             detail = "\n".join(
                 cut(each, DETAIL_MAX // 2 - 1) for each in (before.detail, detail) if each
             )

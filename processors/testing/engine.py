@@ -161,11 +161,24 @@ class Engine:
             raise Misuse(f"turn {at.turn} ended before it came to step {at.step}, where to crash")
 
 
+STEPS = (
+    r.ActivityRequested
+    | r.ApprovalRequested
+    | r.TimerSet
+    | r.SignalAwaited
+    | r.InboxAwaited
+    | r.ReplySent
+    | r.ArtifactRecorded
+    | r.VersionMarked
+)
+"""Facts that are the record of a step."""
+
+
 def _steps(stamped: list[Stamped]) -> Iterator[StepAt]:
     """The steps that these facts are the record of."""
     for one in stamped:
         body = one.event.body
-        if isinstance(body, r.ActivityRequested | r.ApprovalRequested | r.TimerSet | r.ReplySent):
+        if isinstance(body, STEPS):
             yield StepAt(body.turn, body.step)
 
 

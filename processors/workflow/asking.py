@@ -81,8 +81,8 @@ class Asking:
                 approval=approval,
                 proposal_id=proposal_id,
                 retry=activity.retry.policy,
-                settle_ms=getattr(activity, "settle_ms", None),
-                heartbeat_ms=getattr(activity, "heartbeat_ms", None),
+                settle_ms=activity.settle_ms,
+                heartbeat_ms=activity.heartbeat_ms,
                 on_uncertain=on_uncertain,
             ),
         )

@@ -64,7 +64,8 @@ class Stretch(Asking):
     @property
     def running(self) -> bool:
         """Whether the function itself runs right now, be it to its end."""
-        return self._coroutine is not None and self._coroutine.cr_running
+        coroutine = self._coroutine
+        return coroutine is not None and coroutine.cr_running
 
     def start(self, at_ms: int, ahead: Ahead = LIVE) -> list[r.EventBody]:
         """Runs the function from its top to its first wait."""

@@ -3,7 +3,16 @@
 import re
 
 from wakeful.events.limits import PAYLOAD_MAX
-from wakeful.processors.activities import definitions, hung, lane, runner, worker
+from wakeful.processors.activities import (
+    beats,
+    contracts,
+    definitions,
+    hung,
+    lane,
+    runner,
+    superseded,
+    worker,
+)
 from wakeful.processors.workflow.definitions import Workflow
 
 from .readme import ROOT
@@ -21,6 +30,12 @@ def test_its_python_runs_from_top_to_bottom() -> None:
         "find_order": False,
         "refund": True,
         "fetch": True,
+        "send_parcel": False,
+        "cancel_booking": False,
+        "book": False,
+        "print_cheque": True,
+        "count_orders": True,
+        "watch": True,
     }
 
 
@@ -37,4 +52,7 @@ def test_its_numbers_are_those_of_the_code() -> None:
     assert (worker.DRAIN_MS_DEFAULT, lane.BLOCKED_MS, hung.EXIT_CODE) == (10_000, 2_000, 70)
     assert definitions.TIMEOUT_DEFAULT == "60s"
     assert definitions.SCHEDULE_TO_CLOSE_DEFAULT == "24h"
+    assert definitions.SCHEDULE_TO_CLOSE_ONCE_DEFAULT == "1h"
+    assert contracts.SETTLE_DEFAULT == "10s"
     assert PAYLOAD_MAX == 256 * 1024
+    assert (beats.SHARE, beats.PROGRESS_MS, superseded.LOOK_MS) == (3, 1_000, 100)

@@ -7,7 +7,7 @@ from typing import Any
 from tests.processors import desk
 from tests.processors.desk import KEY, Desk, find_order, kinds, refund
 
-from wakeful import Activity, Message, Read, Turn, Write, activity, workflow
+from wakeful import Message, Read, Turn, Write, activity, workflow
 from wakeful.commands.models import (
     FailActivity,
     ResolveActivity,
@@ -69,18 +69,7 @@ def no_doubt_left(hand: Hand) -> None:
     assert not hand.bodies(r.NondeterminismFound) + hand.bodies(r.SessionHeld)
 
 
-def under(word: str, given: Activity[Any]) -> Activity[Any]:
-    """The activity under another contract."""
-
-    class Contract(Write):
-        """Carries its word."""
-
-    Contract.word = word
-    given.contract = Contract(idempotent=True)
-    return given
-
-
-@activity(contract=Write(idempotent=True), schedule_to_close="5m")
+@activity(contract=Write(), schedule_to_close="5m")
 async def wire(cents: int) -> str:
     """Moves money, once at most."""
     return f"wired {cents}"
@@ -92,9 +81,9 @@ async def recall(cents: int, done_key: str) -> str:
     return f"recalled {cents} of {done_key}"
 
 
-@activity(contract=Write(idempotent=True), schedule_to_close="5m")
+@activity(contract=Write(undo=recall), schedule_to_close="5m")
 async def book(cents: int) -> str:
-    """Writes it down; can be undone by `recall`."""
+    """Writes it down; can be undone."""
     return f"booked {cents}"
 
 
@@ -103,11 +92,6 @@ async def adds_up(cents: int) -> bool:
     """Whether the books agree."""
     return cents > 0
 
-
-under("write_once", wire)
-under("write_undo", book).undo_action = lambda arguments, done_key: recall.call(
-    arguments["cents"], done_key
-)
 
 ACTIVITIES = (find_order, refund, wire, recall, book, adds_up)
 
