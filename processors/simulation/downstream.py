@@ -104,7 +104,6 @@ class Downstream:
 
 
 class World:
-    """Where activities find the world of the schedule that runs now, and what an earlier attempt has told of its progress."""
+    """Where activities find the world of the schedule that runs now."""
 
     downstream = Downstream()
-    progress: int = 0

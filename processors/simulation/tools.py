@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..activities.contracts import Read, Retry, RetryLater, Write
 from ..activities.definitions import Needs, activity
+from ..activities.inside import heartbeat, progress
 from .downstream import World
 
 APPROVED_ABOVE = 100
@@ -14,6 +15,9 @@ STUCK_MS = 8_000
 
 CRUNCH_MS = 1_500
 """How long one takes that says now and then how far it has come."""
+
+SILENT = "silent"
+"""The mood of one that says nothing for longer than anybody waits."""
 
 
 @activity(contract=Read(), timeout="5s", schedule_to_close="30s")
@@ -141,9 +145,11 @@ async def wire(mood: str, *, key: str) -> str:
 )
 async def crunch(mood: str, *, key: str) -> int:
     """Takes long and says how far it is; in one mood it falls silent, in another its first attempt fails half way."""
+    done = (progress(int) or 0) + 1
+    heartbeat(done)
     if mood == "half" and World.downstream.call(key) == 1:
         raise ConnectionError("half way")
-    return World.progress
+    return done
 
 
 @activity(contract=Read(), timeout="5s", schedule_to_close="30s")

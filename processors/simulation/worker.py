@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from ...events.log.protocol import Isolation, Place
+from ...commands.models import CompleteActivity
+from ...events.log.protocol import Isolation, LogFault, Place
+from ...events.payloads import json_payload
 from ...events.records import ActivityTask
-from ..activities.attempt import LookUp, Run, Say, Step, Steps, Wait, steps_of
+from ..activities.attempt import LookUp, Run, Say, Step, Steps, Wait, fenced, steps_of
+from ..activities.beats import AttemptCancelled, Beat, Beats, Stop
 from ..activities.core import WorkerCore
+from ..activities.inside import INSIDE, Inside
 from ..activities.jobs import Job
 from ..activities.offsets import Watermark
 from ..activities.runner import Body, Runner
+from ..activities.superseded import Superseded
 from .actors import DIGEST_KEY, NAMESPACE, Actor, Killed, Scene
-from .beating import Beats, Heart, begun, progress_of
 from .downstream import TooSlow, World
-from .tools import CRUNCH_MS, STUCK_MS
+from .tools import CRUNCH_MS, SILENT, STUCK_MS
 from .workload import APP
 
 HELD_MAX = 8
+
+WORD_MS = 300
+"""Virtual time between two words of a body about its progress."""
 
 
 def worker_group(queue: str) -> str:
@@ -46,8 +54,15 @@ class _Running:
     steps: Steps
     step: Step
     ready_ms: int
-    begun: bool = False
+    begun_ms: int = 0
+    body_until_ms: int = 0
     beats: Beats | None = None
+    silent: bool = False
+
+    def close(self, *, completed: bool) -> None:
+        """Its body has ended, or counts for nothing any more."""
+        if self.beats is not None:
+            self.beats.close(completed=completed)
 
 
 class WorkerActor(Actor):
@@ -62,7 +77,6 @@ class WorkerActor(Actor):
         "w.responded",
         "w.result_sent",
         "w.committed",
-        "w.beat",
     )
 
     def __init__(self, scene: Scene, number: int, queue: str, starts: list[Start]) -> None:
@@ -105,27 +119,54 @@ class WorkerActor(Actor):
             draining=self._draining,
         )
         self._core.open()
-        self._heart = Heart(self.log, self.scene.topics, self.name)
+        self._superseded = Superseded(self.log, self.scene.topics.attempts)
+        self._superseded.tell(self._over)
 
     def heartbeat(self) -> None:
-        """See `Actor`; its attempts' own signs of life go out as well."""
+        """See `Actor`; its intake goes on as well, so that its attempts' own signs of life go out and are acknowledged."""
         super().heartbeat()
-        if self.up and not self.sleeps:
-            self._beat()
+        if not self.up or self.sleeps or all(r.beats is None for r in self._running):
+            return
+        try:
+            with suppress(LogFault):
+                self._core.settle()
+                self._beat()
+        except Killed:
+            self.kill(after_ms=500)
 
-    def _beat(self) -> bool:
-        sent = False
-        for running in self._running:
-            if running.beats is not None and self._heart.send(running.beats, self.scene.clock.ms):
-                self.scene.counts["beats"] += 1
-                sent = True
-        return sent
+    def _beat(self) -> None:
+        """What the bodies say by now, and what their beats make of it."""
+        for running in list(self._running):
+            beats = running.beats
+            if beats is None:
+                continue
+            if running.body_until_ms > self.scene.clock.ms and not running.silent:
+                done = (self.scene.clock.ms - running.begun_ms) // WORD_MS + 1
+                with suppress(AttemptCancelled):
+                    beats.beat(json_payload(done, DIGEST_KEY))
+            if not beats.look():
+                beats.stop(Stop.FENCED)
+                self.scene.counts["attempts fenced"] += 1
+                self._running.remove(running)
+                self._core.report(running.job, fenced(self._runner, running.job.task))
+
+    def _over(self, command_id: str) -> None:
+        """An attempt that nobody waits for: it is not begun, and cut off where it runs."""
+        for job in [job for job in self._waiting if job.command_id == command_id]:
+            self.scene.counts["attempts not begun"] += 1
+            self._waiting.remove(job)
+            self._core.expire(job)
+        for running in [r for r in self._running if r.job.command_id == command_id]:
+            self.scene.counts["attempts stopped"] += 1
+            self._running.remove(running)
+            running.close(completed=False)
+            self._core.expire(running.job)
 
     def _go_on(self) -> str:
         rng = self.scene.rng
         choice = rng.random() if self.scene.faults.active else 0.0
-        if self._beat():
-            return "w.beat"
+        self._superseded.look(self.scene.clock.ms / 1000)
+        self._beat()
         if self._waiting and choice < 0.6:
             return self._begin(self._waiting.pop(rng.randrange(len(self._waiting))))
         ready = [r for r in self._running if r.ready_ms <= self.scene.clock.ms]
@@ -182,6 +223,7 @@ class WorkerActor(Actor):
         if not isinstance(running.step, Say):
             return self._take_step(running)
         self._running.remove(running)
+        running.close(completed=isinstance(running.step.body, CompleteActivity))
         if running.step.body is None:
             self._core.expire(running.job)
         else:
@@ -198,24 +240,33 @@ class WorkerActor(Actor):
             running.ready_ms = now_ms + step.ms
             running.step = running.steps.send(None)
             return "w.waits"
-        if isinstance(step, Run) and not running.begun:
-            running.begun = True
+        if isinstance(step, Run) and not job.begun:
+            running.begun_ms, running.body_until_ms = now_ms, now_ms + _lasts_ms(step)
             self._note_start(job)
             if job.task.heartbeat_ms is not None:
-                until_ms = now_ms + _lasts_ms(step)
-                running.beats = begun(
-                    job.task, now_ms=now_ms, until_ms=until_ms, silent=until_ms > now_ms + CRUNCH_MS
-                )
+                running.silent = step.call.arguments.get("mood") == SILENT
+                running.beats = self._beats_of(job.task)
+                running.beats.begin()
             return "w.begun"
-        World.downstream, World.progress = self.scene.downstream, progress_of(job.task)
+        World.downstream = self.scene.downstream
         running.ready_ms = now_ms + _lasts_ms(step)
-        came, ended = _played(step)
+        came, ended = _played(step, running.beats)
         if ended != "returned":
             self._count(f"{type(step).__name__.lower()} {ended}", job.task)
         if ended == "timed out":
             running.ready_ms = now_ms + job.task.start_to_close_ms
         running.step = running.steps.send(came)
         return "w.dispatched" if isinstance(step, Run) else "w.looked_up"
+
+    def _beats_of(self, task: ActivityTask) -> Beats:
+        def send(beat: Beat) -> None:
+            self.scene.counts["beats"] += 1
+            self._core.beat(beat)
+
+        def now() -> float:
+            return self.scene.clock.ms / 1000
+
+        return Beats(task, worker_id=self.name, send=send, monotonic=now)
 
     def _note_start(self, job: Job) -> None:
         job.begun = True
@@ -240,6 +291,7 @@ class WorkerActor(Actor):
                 self._advance(running)
             else:
                 self._running.remove(running)
+                running.close(completed=False)
                 self._core.give_back(running.job)
 
     def _hit(self, name: str) -> None:
@@ -259,7 +311,7 @@ def _lasts_ms(step: Run | LookUp) -> int:
     match step.call.task.name, step.call.arguments.get("mood"):
         case "stuck", _:
             return STUCK_MS
-        case "crunch", "silent":
+        case "crunch", mood if mood == SILENT:
             return STUCK_MS
         case "crunch", _:
             return CRUNCH_MS
@@ -267,10 +319,11 @@ def _lasts_ms(step: Run | LookUp) -> int:
             return 0
 
 
-def _played(step: Run | LookUp) -> tuple[Body | None, str]:
+def _played(step: Run | LookUp, beats: Beats | None) -> tuple[Body | None, str]:
     """Runs the function to its end, and says what came of it; those of the simulation never wait."""
     call, words = step.call, step.words
     coroutine: Any = call.start()
+    token = None if beats is None else INSIDE.set(Inside(beats, DIGEST_KEY))
     try:
         coroutine.send(None)
     except StopIteration as returned:
@@ -279,4 +332,7 @@ def _played(step: Run | LookUp) -> tuple[Body | None, str]:
         return words.timed_out(call.task), "timed out"
     except Exception as error:  # noqa: BLE001 - whatever a tool raises is its failure
         return words.failed(call.task, error), f"raised {type(error).__name__}"
+    finally:
+        if token is not None:
+            INSIDE.reset(token)
     raise RuntimeError(f"{call.name} waits: those of the simulation do not")
