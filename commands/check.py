@@ -25,7 +25,7 @@ from . import models as m
 from .next_valid import why_ended
 
 NAME_LENGTH_MAX = 200
-"""Characters of a signal's or a trigger's name: what a client may send, too."""
+"""Characters of a name: a signal's or a trigger's here, and with the client any id, actor or channel."""
 
 
 @dataclass(frozen=True, slots=True)

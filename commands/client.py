@@ -14,13 +14,12 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from ..events.errors import InvalidKey, InvalidPayload, PayloadTooLarge, Rejected
+from ..events.errors import Rejected
 from ..events.headers import record_headers
 from ..events.keys import check_id, session_key
-from ..events.limits import TEXT_MAX
 from ..events.log.protocol import Log
-from ..events.payloads import json_payload
 from ..events.topics import Topics
+from . import inputs
 from .models import (
     CancelSession,
     Command,
@@ -29,18 +28,13 @@ from .models import (
     DecideApproval,
     OpenSession,
     ReleaseSession,
+    ResolveActivity,
     SendMessage,
+    SendSignal,
+    StartTurn,
 )
 from .sending import CONFIRM_MS, Outlets, Pending, Receipt
 from .wire import encode_command
-
-NAME_LENGTH_MAX = 200
-"""Characters of a command id, an actor, a channel, an idempotency key."""
-
-SEQ_MAX = 2**63 - 1
-"""What an Avro long holds."""
-
-DIGEST_BYTES = 32
 
 _SESSIONS = uuid.uuid5(uuid.NAMESPACE_URL, "wakeful:session")
 _OPENINGS = uuid.uuid5(uuid.NAMESPACE_URL, "wakeful:open")
@@ -53,7 +47,7 @@ def random_id() -> str:
 
 def session_id_of(tenant: str, idempotency_key: str) -> str:
     """The id of the session that is opened with this key, the same each time."""
-    name = f"{check_id('tenant', tenant)}/{_name('idempotency key', idempotency_key)}"
+    name = f"{check_id('tenant', tenant)}/{inputs.name('idempotency key', idempotency_key)}"
     return str(uuid.uuid5(_SESSIONS, name))
 
 
@@ -75,8 +69,8 @@ class Client:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.tenant = check_id("tenant", tenant)
-        self.actor = _name("actor", actor)
-        self.channel = _name("channel", channel)
+        self.actor = inputs.name("actor", actor)
+        self.channel = inputs.name("channel", channel)
         self.topics = topics
         self._digest_key = digest_key
         self._now_ms = now_ms
@@ -109,6 +103,74 @@ class Client:
         body = self.message(message)
         return self.post(session_id, body, message_id, expected_seq=expected_seq).receipt()
 
+    def signal(
+        self,
+        session_id: str,
+        name: str,
+        data: Any = None,
+        signal_id: str | None = None,
+        *,
+        expected_seq: int | None = None,
+    ) -> Receipt:
+        """Hands data (anything that is JSON) to the turn that asks for this name, now or later.
+
+        With a `signal_id` a repeat changes nothing.
+        """
+        body = SendSignal(
+            inputs.name("signal", name), inputs.data("signal's data", data, self._digest_key)
+        )
+        return self.post(session_id, body, signal_id, expected_seq=expected_seq).receipt()
+
+    def start_turn(
+        self,
+        session_id: str,
+        trigger: str,
+        reason: str = "",
+        data: Any = None,
+        trigger_id: str | None = None,
+        *,
+        expected_seq: int | None = None,
+    ) -> Receipt:
+        """Asks for a turn without a message: `trigger` is the kind of occasion (`schedule`), `reason` its words.
+
+        It queues like a message. With a `trigger_id` a repeat changes nothing.
+        """
+        body = StartTurn(
+            inputs.trigger(trigger),
+            inputs.text("reason", reason),
+            inputs.data("trigger's data", data, self._digest_key),
+        )
+        return self.post(session_id, body, trigger_id, expected_seq=expected_seq).receipt()
+
+    def resolve(
+        self,
+        session_id: str,
+        activity_id: str,
+        resolution: Literal["completed", "failed"],
+        result: Any = None,
+        comment: str = "",
+        *,
+        command_id: str | None = None,
+        expected_seq: int | None = None,
+    ) -> Receipt:
+        """Says what became of an uncertain activity: `completed` or `failed`.
+
+        The `result` is JSON, as the tool would have returned it. With a `command_id` a repeat changes nothing.
+        """
+        if resolution not in ("completed", "failed"):
+            raise Rejected(
+                f"resolution {resolution!r} is not one: use 'completed' or 'failed', for what happened"
+            )
+        if resolution == "failed" and result is not None:
+            raise Rejected("a failed activity has no result: leave it out, or say 'completed'")
+        found = None
+        if resolution == "completed":
+            found = inputs.data("result", result, self._digest_key)
+        body = ResolveActivity(
+            inputs.activity_id(activity_id), resolution, found, inputs.text("comment", comment)
+        )
+        return self.post(session_id, body, command_id, expected_seq=expected_seq).receipt()
+
     def decide(
         self,
         session_id: str,
@@ -124,7 +186,10 @@ class Client:
         if decision not in ("approve", "reject"):
             raise Rejected(f"decision {decision!r} is not one: use 'approve' or 'reject'")
         body = DecideApproval(
-            _name("proposal id", proposal_id), _digest(digest), decision, _text("comment", comment)
+            inputs.name("proposal id", proposal_id),
+            inputs.digest(digest),
+            decision,
+            inputs.text("comment", comment),
         )
         return self.post(session_id, body, command_id, expected_seq=expected_seq).receipt()
 
@@ -132,21 +197,22 @@ class Client:
         self, session_id: str, reason: str = "", *, command_id: str | None = None
     ) -> Receipt:
         """Stops the session for good."""
-        return self.post(session_id, CancelSession(_text("reason", reason)), command_id).receipt()
+        return self.post(
+            session_id, CancelSession(inputs.text("reason", reason)), command_id
+        ).receipt()
 
     def release(
         self, session_id: str, reason: str = "", *, command_id: str | None = None
     ) -> Receipt:
         """Lets a held session go on from where it was held."""
-        return self.post(session_id, ReleaseSession(_text("reason", reason)), command_id).receipt()
+        return self.post(
+            session_id, ReleaseSession(inputs.text("reason", reason)), command_id
+        ).receipt()
 
     def message(self, message: Any) -> SendMessage:
         """The body of `send`, for `post`: a text becomes `{"text": …}`, other JSON stays as it is."""
-        try:
-            value = {"text": message} if isinstance(message, str) else message
-            return SendMessage(json_payload(value, self._digest_key))
-        except PayloadTooLarge as error:
-            raise PayloadTooLarge("the message", size=error.size, limit=error.limit) from None
+        value = {"text": message} if isinstance(message, str) else message
+        return SendMessage(inputs.data("message", value, self._digest_key))
 
     def post(
         self,
@@ -161,12 +227,14 @@ class Client:
         header = CommandHeader(
             tenant=self.tenant,
             session_id=session_id,
-            command_id=_name("command id", self._new_id() if command_id is None else command_id),
+            command_id=inputs.name(
+                "command id", self._new_id() if command_id is None else command_id
+            ),
             issued_at_ms=self._now_ms(),
             actor=self.actor,
             on_behalf_of=None,
             channel=self.channel,
-            expected_seq=_seq(expected_seq),
+            expected_seq=inputs.seq(expected_seq),
         )
         encoded = encode_command(Command(header, body))
         headers = record_headers(encoded, f"{key.decode()}/{header.command_id}")
@@ -203,49 +271,6 @@ class Client:
         elif session_id is None:
             session_id = self._new_id()
         check_id("session id", session_id)
-        body = OpenSession(_name("workflow", workflow))
+        body = OpenSession(inputs.name("workflow", workflow))
         said = f"{self.tenant}/{session_id}/{workflow}/{self.actor}/{self.channel}"
         return session_id, body, str(uuid.uuid5(_OPENINGS, said))
-
-
-def _name(what: str, value: str) -> str:
-    if (
-        not isinstance(value, str)
-        or not 1 <= len(value) <= NAME_LENGTH_MAX
-        or not value.isprintable()
-    ):
-        shown = (
-            ascii(value) if len(str(value)) <= NAME_LENGTH_MAX else f"of {len(value)} characters"
-        )
-        raise InvalidKey(
-            f"{what} {shown} is not allowed: use 1 to {NAME_LENGTH_MAX} printable characters"
-        )
-    return value
-
-
-def _text(what: str, value: str) -> str:
-    if len(value) > TEXT_MAX:
-        raise InvalidPayload(f"the {what} has {len(value)} characters and the limit is {TEXT_MAX}")
-    try:
-        value.encode()
-    except UnicodeEncodeError as error:
-        raise InvalidPayload(f"the {what} is not text: {error.reason} at {error.start}") from error
-    return value
-
-
-def _digest(value: bytes | str) -> bytes:
-    try:
-        digest = bytes.fromhex(value) if isinstance(value, str) else value
-    except ValueError:
-        raise Rejected(f"digest {value!r} is not hex: pass it as the approval shows it") from None
-    if len(digest) != DIGEST_BYTES:
-        raise Rejected(
-            f"the digest has {len(digest)} bytes, expected {DIGEST_BYTES}: pass it as the approval shows it"
-        )
-    return digest
-
-
-def _seq(value: int | None) -> int | None:
-    if value is not None and not 0 <= value <= SEQ_MAX:
-        raise Rejected(f"expected_seq is {value}, it must be zero or more, and a number of 64 bits")
-    return value

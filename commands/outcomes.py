@@ -20,7 +20,8 @@ POLL_MS = 100
 RECORDS_MAX = 500
 
 FINAL = ("completed", "failed", "cancelled")
-"""The outcomes after which nothing more comes."""
+"""The outcomes after which nothing more comes. The others: `reply`; `approval_wanted` and `uncertain`, which wait for
+a person (`Client.decide`, `Client.resolve`); `held`, which waits for an operator; and `refused`, of one command."""
 
 logger = structlog.get_logger("wakeful.client")
 

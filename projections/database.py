@@ -13,7 +13,7 @@ from psycopg import sql
 from ..events.errors import InvalidKey
 from ..events.topics import NAMESPACE
 
-VERSION = 1
+VERSION = 2
 """Of the rows. Another one is filled beside this one, then the views are switched."""
 
 NAME_MAX = 58
@@ -26,7 +26,7 @@ _TAKEN = re.compile(r"pg_.*|public|information_schema|.*_v[0-9]+")
 
 
 class Schemas:
-    """The two schemas of a namespace: `<namespace>` with the views, `<namespace>_v1` with the rows."""
+    """The two schemas of a namespace: `<namespace>` with the views, `<namespace>_v2` with the rows."""
 
     def __init__(self, namespace: str) -> None:
         if (
@@ -78,9 +78,8 @@ def install(url: str, namespace: str) -> None:
 
 def drop(url: str, namespace: str) -> None:
     """Removes everything of the namespace; the log can fill it again."""
+    names = [Schemas(namespace).views, *(f"{namespace}_v{n}" for n in range(1, VERSION + 1))]
     with connect(url) as connection:
-        connection.execute(
-            Schemas(namespace).fill(
-                "DROP SCHEMA IF EXISTS {views} CASCADE; DROP SCHEMA IF EXISTS {tables} CASCADE"
-            )
-        )
+        for name in names:
+            statement = sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(name))
+            connection.execute(statement)

@@ -23,8 +23,9 @@ from ..events.errors import Transient, Undecodable
 from ..events.log.protocol import EndOfPartition, Place, Reader, Record
 from ..events.records import Envelope, Event
 from .chains import Chains
-from .project import Unprojectable, project
+from .project import project
 from .rows import SESSIONS, Change, Key, Row, fold_all, no_rows
+from .values import Unprojectable
 from .views import Batch, Gap, Moved, RowsRefused, Views, ViewsLost
 
 RECORDS_MAX = 500

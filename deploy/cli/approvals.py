@@ -146,10 +146,10 @@ def _decide(
     detach: bool,
     as_json: bool,
 ) -> int:
+    from . import typed
     from .asking import ask, finish
 
-    if wait_s is not None and detach:
-        raise Stopped(Exit.USAGE, "--wait and --detach contradict each other: give one")
+    typed.wait_or_detach(wait=wait_s is not None, detach=detach)
     given = settings()
     if session_id is None or digest is None:
         row = _find(given, proposal_id, session_id)

@@ -30,6 +30,21 @@ WAIT_MAX_S = 7 * 24 * 3600
 UNKNOWN = ("unknown_session", "unknown_proposal")
 """Refusals that mean that there is no such thing."""
 
+NEXT_STEPS = {
+    "not_uncertain": "see 'wakeful activity list {session_id}'",
+    "already_settled": "see 'wakeful activity list {session_id}'",
+    "wrong_result": "give --completed what the tool would have returned",
+    "not_held": "see 'wakeful session show {session_id}'",
+}
+"""What to do about refusals whose own words do not say it."""
+
+SessionId = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")]
+ExpectedSeq = Annotated[
+    int | None, typer.Option(help="Refuse unless the session's last event has this number.")
+]
+CommandId = Annotated[
+    str | None, typer.Option("--command-id", help="Your id of it: a repeat changes nothing.")
+]
 Detach = Annotated[
     bool, typer.Option("--detach", help="Return once Kafka has it, before it is decided.")
 ]
@@ -63,7 +78,7 @@ def ask(
     wait_s: float | None = None,
     follow_message: bool = False,
 ) -> Answer:
-    """Sends and awaits the verdict, and with `wait_s` the session's rest (that of the turn of the message sent)."""
+    """Sends and awaits the verdict, and with `wait_s` the session's rest (that of the turn which takes what was sent)."""
     from ...events.keys import check_id
 
     check_id("session id", session_id)
@@ -125,7 +140,9 @@ def _judge(answer: Answer, done: str) -> tuple[Exit, str]:
         return Exit.DONE, f"kafka has it: command {answer.receipt.command_id}"
     if verdict.kind == "refused":
         code = Exit.NOT_FOUND if verdict.reason in UNKNOWN else Exit.REFUSED
-        return code, f"refused ({verdict.reason}): {verdict.detail}"
+        following = NEXT_STEPS.get(verdict.reason, "").format(session_id=session_id)
+        told = ": ".join(filter(None, (verdict.detail, following)))
+        return code, f"refused ({verdict.reason}): {told}"
     if verdict.kind == "undecided":
         return Exit.NOT_IN_TIME, (
             f"kafka has it as command {answer.receipt.command_id}, and no processor has decided it yet: see with "
@@ -159,13 +176,26 @@ def _judge(answer: Answer, done: str) -> tuple[Exit, str]:
         return Exit.NOT_IN_TIME, (
             f"the session has not come to rest in time: see 'wakeful session show {session_id}'"
         )
-    if rest.status == "Waiting" and rest.approvals:
+    if rest.status == "Waiting":
+        return Exit.DONE, _awaited(rest, session_id)
+    return Exit.DONE, f"{rest.status.lower()}{': ' + rest.detail if rest.detail else ''}"
+
+
+def _awaited(rest: Rest, session_id: str) -> str:
+    """What a waiting session wants of somebody, what came up last first, and how to give it."""
+    from .words import wanting
+
+    if rest.approvals:
         proposal = rest.approvals[-1]
-        return Exit.DONE, (
+        return (
             f"waiting for approval of {proposal.name} by {proposal.approver}: "
             f"'wakeful approval approve {proposal.proposal_id} --session {session_id}'"
         )
-    return Exit.DONE, f"{rest.status.lower()}{': ' + rest.detail if rest.detail else ''}"
+    for owed in reversed(rest.obligations):
+        told = wanting(owed.kind, owed.id, owed.name, session_id, why=rest.doubts.get(owed.id, ""))
+        if told:
+            return told
+    return f"waiting: {rest.detail}"
 
 
 def _show_rest(rest: Rest) -> None:
@@ -197,6 +227,8 @@ def _answer_json(answer: Answer) -> dict[str, Any]:
                 for a in rest.approvals
             ],
         }
+        if rest.obligations:
+            found["waiting_for"] = as_json(rest.obligations)
         if rest.detail:
             found["detail"] = rest.detail
     return found

@@ -43,8 +43,9 @@ def verify(
 ) -> int:
     """Read all topics of the namespace and check every promise; exits with 1 if one is broken.
 
-    Sequence and hash chain, one outcome per activity, timers, approvals and their digests, commands disposed of
-    once, and that the views equal a rebuild from the events.
+    Sequence and hash chain, one outcome per activity, no second run of writes that must not have one, timers,
+    approvals and their digests, messages and signals taken once and in order, commands disposed of once, and that
+    the views equal a rebuild from the events.
     """
     from ...commands.wire import decode_command
     from ...projections.audit import asked_by, audit

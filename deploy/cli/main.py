@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from ..exits import Exit
-from . import approvals, audit, letters, run, sessions, stack, tail, topics
+from . import activities, approvals, arrivals, audit, letters, run, sessions, stack, tail, topics
 from .errors import explain
 
 app = typer.Typer(
@@ -44,6 +44,8 @@ app.command("projector", rich_help_panel=RUN)(run.projector)
 app.add_typer(topics.app, name="topics", rich_help_panel=RUN)
 app.add_typer(sessions.app, name="session", rich_help_panel=ASK)
 app.add_typer(approvals.app, name="approval", rich_help_panel=ASK)
+app.add_typer(activities.app, name="activity", rich_help_panel=ASK)
+app.command("signal", rich_help_panel=ASK)(arrivals.signal)
 app.command("tail", rich_help_panel=LOOK)(tail.tail)
 app.add_typer(letters.app, name="dlq", rich_help_panel=LOOK)
 app.add_typer(audit.app, name="audit", rich_help_panel=LOOK)

@@ -1,28 +1,20 @@
-"""`session`: open, send, show, list, cancel, release."""
+"""`session`: open, send, start-turn, show, list, cancel, release."""
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..exits import Exit, Stopped
-from .asking import Actor, Detach, Timeout, Wait
+from . import arrivals
+from .asking import Actor, CommandId, Detach, ExpectedSeq, SessionId, Timeout, Wait
 from .context import AsJson, check_limit, settings
 
 if TYPE_CHECKING:
     from ..settings import Settings
 
 app = typer.Typer(help="Sessions: open, talk to, look at, end.", no_args_is_help=True)
-
-SessionId = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")]
-ExpectedSeq = Annotated[
-    int | None, typer.Option(help="Refuse unless the session's last event has this number.")
-]
-CommandId = Annotated[
-    str | None, typer.Option("--command-id", help="Your id of it: a repeat changes nothing.")
-]
 
 EVENTS_SHOWN = 10
 
@@ -90,11 +82,12 @@ def send(
     as_json: AsJson = False,
 ) -> int:
     """Send a message. With --wait, print the replies and stop when the session rests."""
+    from . import typed
     from .asking import ask, finish
 
-    _not_both(wait=wait, detach=detach)
+    typed.wait_or_detach(wait=wait, detach=detach)
     given = settings()
-    message = _message(_stdin() if text == "-" else _utf8(text), data=data)
+    message = typed.json_value("--data: TEXT", text) if data else typed.text("TEXT", text)
     answer = ask(
         given,
         session_id,
@@ -105,6 +98,9 @@ def send(
         follow_message=True,
     )
     return finish(answer, as_json=as_json, done="received")
+
+
+app.command("start-turn")(arrivals.start_turn)
 
 
 @app.command("cancel")
@@ -212,46 +208,10 @@ def show(
     show_session(found, as_json=as_json)
 
 
-def _message(text: str, *, data: bool) -> Any:
-    if not data:
-        return text
-    import json
-
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise Stopped(Exit.USAGE, f"--data: TEXT is not JSON ({error}): {text[:60]!r}") from None
-
-
-def _stdin() -> str:
-    try:
-        return sys.stdin.buffer.read().decode()
-    except UnicodeDecodeError as error:
-        raise Stopped(
-            Exit.USAGE, f"stdin is not UTF-8 (byte {error.start}: {error.reason}): convert it first"
-        ) from None
-
-
-def _utf8(text: str) -> str:
-    """Python lets bytes that are no UTF-8 into arguments as lone surrogates."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise Stopped(
-            Exit.USAGE, f"TEXT is not UTF-8 (character {error.start}): convert it first"
-        ) from None
-    return text
-
-
 def _derived(given: Settings, idempotency_key: str) -> str:
     from ...commands.client import session_id_of
 
     return session_id_of(given.tenant, idempotency_key)
-
-
-def _not_both(*, wait: bool, detach: bool) -> None:
-    if wait and detach:
-        raise Stopped(Exit.USAGE, "--wait and --detach contradict each other: give one")
 
 
 def _status(text: str) -> str:

@@ -22,10 +22,11 @@ BACK_MS = 15 * 60_000
 
 @dataclass(slots=True)
 class Found:
-    """A session's row, its approvals that are open, its last events, and what could not be had."""
+    """A session's row, what it asks of people (approvals, doubts), its last events, and what could not be had."""
 
     row: dict[str, Any]
     approvals: list[dict[str, Any]]
+    uncertain: list[dict[str, Any]] = field(default_factory=list)
     events: list[dict[str, Any]] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -41,8 +42,7 @@ def find_session(given: Settings, session_id: str, *, events_max: int) -> Found:
         try:
             with kafka(given) as log:
                 _catch_up(given, session_id, views, log, notes)
-                row = _row(given, session_id, views, notes)
-                found = Found(row, _approvals(given, session_id, views), notes=notes)
+                found = _found(given, session_id, views, notes)
                 if events_max:
                     _add_events(given, log, found, events_max)
                 return found
@@ -50,8 +50,7 @@ def find_session(given: Settings, session_id: str, *, events_max: int) -> Found:
             if stopped.code != Exit.UNAVAILABLE:
                 raise
             notes.append(f"as of the last projection: {stopped.message}")
-            row = _row(given, session_id, views, notes)
-            return Found(row, _approvals(given, session_id, views), notes=notes)
+            return _found(given, session_id, views, notes)
 
 
 def show_session(found: Found, *, as_json: bool) -> None:
@@ -59,7 +58,14 @@ def show_session(found: Found, *, as_json: bool) -> None:
     from .output import facts, last_line, note, write_json
 
     if as_json:
-        write_json({**found.row, "approvals": found.approvals, "events": found.events})
+        write_json(
+            {
+                **found.row,
+                "approvals": found.approvals,
+                "uncertain": found.uncertain,
+                "events": found.events,
+            }
+        )
     else:
         row = found.row
         held = f" (held: {row['held_reason']})" if row["held_reason"] else ""
@@ -70,7 +76,7 @@ def show_session(found: Found, *, as_json: bool) -> None:
                 ("workflow", f"{row['workflow']} v{row['workflow_version'] or '-'}"),
                 ("status", f"{row['status']}{held}"),
                 ("held because", last_line(row["held_detail"] or "")),
-                ("turn", row["turn"]),
+                ("turn", f"{row['turn']}{_occasion(row)}"),
                 ("messages", row["messages"]),
                 ("refusals", row["refusals"] or None),
                 ("opened", f"{_time(row['opened_at'])} by {row['opened_by']}"),
@@ -109,6 +115,8 @@ def _show_lists(found: Found) -> None:
         typer.echo(
             f"  decide: wakeful approval approve {approval['proposal_id']} --session {row['session_id']}"
         )
+    for told in _wanted(found):
+        typer.echo(f"  {told}")
     if row["next_valid"]:
         typer.echo("\nmay be asked (as of its last rest)")
         for command in row["next_valid"]:
@@ -118,6 +126,27 @@ def _show_lists(found: Found) -> None:
         typer.echo("\nlast events")
         for line in found.lines:
             typer.echo(f"  {line}")
+
+
+def _wanted(found: Found) -> list[str]:
+    """What it waits for from outside, but for the approvals, and how to give it."""
+    from .words import wanting
+
+    row = found.row
+    why = {doubt["activity_id"]: _failure(doubt["failure"]) for doubt in found.uncertain}
+    told = [
+        wanting(o["kind"], o["id"], o["name"], row["session_id"], why=why.get(o["id"]) or "")
+        for o in row["waiting_for"]
+        if o["kind"] != "approval"
+    ]
+    return [one for one in told if one]
+
+
+def _found(given: Settings, session_id: str, views: Queries, notes: list[str]) -> Found:
+    row = _row(given, session_id, views, notes)
+    approvals = _approvals(given, session_id, views)
+    doubts = views.ledger(tenant=given.tenant, session_id=session_id, status="uncertain", limit=100)
+    return Found(row, approvals, doubts, notes=notes)
 
 
 def _catch_up(given: Settings, session_id: str, views: Queries, log: Log, notes: list[str]) -> None:
@@ -167,12 +196,27 @@ def _add_events(given: Settings, log: Log, found: Found, events_max: int) -> Non
         found.notes.append(f"for older events: 'wakeful tail --session {session_id} --from-start'")
 
 
+def _occasion(row: dict[str, Any]) -> str:
+    """What started the turn, where it was no message."""
+    from ...events.state import MESSAGE
+    from .output import last_line
+
+    if row["trigger"] in (None, MESSAGE):
+        return ""
+    reason = f": {last_line(row['trigger_reason'])}" if row["trigger_reason"] else ""
+    return f" ({row['trigger']}{reason})"
+
+
 def _time(value: Any) -> str:
     return value.strftime("%Y-%m-%d %H:%M:%S") if value is not None else "-"
 
 
 def _failure(value: Any) -> str | None:
-    return None if value is None else f"{value['kind']}: {value['message']} ({value['type']})"
+    if value is None:
+        return None
+    return (
+        f"{value['kind']}: {value['message']}{' (' + value['type'] + ')' if value['type'] else ''}"
+    )
 
 
 def _text(value: Any) -> str | None:

@@ -26,6 +26,9 @@ TOGETHER_MS = 300
 
 Fact = r.Event | r.Outcome
 
+FROM_OUTSIDE = frozenset({"approval", "uncertain", "signal", "inbox"})
+"""Waits that somebody has to end. Timers and activities go on by themselves."""
+
 
 @dataclass(slots=True)
 class Verdict:
@@ -47,6 +50,9 @@ class Rest:
     replies: list[r.Payload] = field(default_factory=list)
     outcome: r.Payload | None = None
     approvals: list[r.ApprovalRequested] = field(default_factory=list)
+    obligations: tuple[r.Obligation, ...] = ()
+    doubts: dict[str, str] = field(default_factory=dict)
+    """Why nobody knows the end of an activity, by its id."""
 
 
 class Watch:
@@ -82,14 +88,14 @@ class Watch:
         return Verdict("undecided")
 
     def rest(self, timeout_ms: int, *, message_id: str | None = None) -> Rest:
-        """The session's next rest; with a `message_id`, that of the turn which this message starts."""
+        """The session's next rest; with a `message_id`, that of the turn which takes this message (or signal)."""
         limit = monotonic() + timeout_ms / 1000
         rest = Rest()
         ours = message_id is None
         while not rest.status and (fact := self._next(limit)) is not None:
             if isinstance(fact, r.Event):
                 body = fact.body
-                ours = ours or (isinstance(body, r.TurnStarted) and body.message_id == message_id)
+                ours = ours or _takes(body, message_id)
                 _take(rest, body, ours=ours)
         return rest
 
@@ -144,6 +150,19 @@ class Watch:
             return None  # written by a later release: a watcher shows what it can
 
 
+def _takes(body: r.EventBody, message_id: str | None) -> bool:
+    """Whether a turn gets the message, trigger or signal of this id."""
+    match body:
+        case r.TurnStarted():
+            return body.message_id == message_id
+        case r.InboxTaken():
+            return any(taken.message_id == message_id for taken in body.messages)
+        case r.SignalDelivered():
+            return body.signal_id == message_id
+        case _:
+            return False
+
+
 def _came_of(fact: r.Event, command_id: str) -> bool:
     """Whether the command itself led to it: what the clock owed when the command came by carries its id, and no hash."""
     cause = fact.envelope.cause
@@ -183,8 +202,10 @@ def _take(rest: Rest, body: r.EventBody, *, ours: bool) -> None:
             rest.replies.append(body.message)
         case r.ApprovalRequested() if ours:
             rest.approvals.append(body)
-        case r.SessionWaiting() if ours and any(o.kind == "approval" for o in body.obligations):
-            rest.status = "Waiting"  # for a person; timers and activities go on by themselves
+        case r.ActivityUncertain() if ours:
+            rest.doubts[body.activity_id] = f"{body.failure.kind}: {body.failure.message}"
+        case r.SessionWaiting() if ours and any(o.kind in FROM_OUTSIDE for o in body.obligations):
+            rest.status, rest.obligations = "Waiting", body.obligations
             rest.detail = ", ".join(f"{o.kind} {o.name}" for o in body.obligations)
         case r.TurnCompleted() if ours:
             rest.status = "Suspended"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from shlex import quote
 from typing import Any
 
 from ...events.errors import InvalidPayload
 from ...events.payloads import load_json
-from ...events.records import Event, Failure, Outcome, Payload
+from ...events.records import Event, Failure, Outcome, Payload, SessionWaiting
 from .output import shown_text, when
 
 TEXT_MAX = 100
@@ -16,20 +17,36 @@ SUMMARIES: dict[str, tuple[str, ...]] = {
     "SessionOpened": ("workflow",),
     "SessionWaiting": ("obligations",),
     "MessageReceived": ("message",),
-    "TurnStarted": ("turn", "trigger", "workflow_version"),
+    "TurnStarted": ("turn", "trigger", "workflow_version", "reason"),
     "ReplySent": ("message",),
     "TurnCompleted": ("turn", "steps"),
+    "TurnContinued": ("turn", "stretch", "steps"),
+    "VersionMarked": ("change",),
+    "ArtifactRecorded": ("artifact_id", "version"),
+    "TriggerReceived": ("trigger", "reason", "data"),
+    "SignalReceived": ("name", "data"),
+    "SignalAwaited": ("name",),
+    "SignalDelivered": ("wait_id", "data"),
+    "InboxAwaited": ("wait_id",),
+    "InboxTaken": ("wait_id", "messages"),
+    "WaitWithdrawn": ("wait_id", "reason"),
     "SessionCompleted": ("outcome",),
     "SessionFailed": ("failure",),
     "CancellationRequested": ("reason",),
+    "SessionCancelled": ("uncertain",),
     "NondeterminismFound": ("step", "expected", "actual"),
     "SessionHeld": ("reason", "detail"),
     "CommandParked": ("command_type",),
     "SessionReleased": ("reason",),
     "CommandRefused": ("command_type", "reason", "detail"),
     "ActivityRequested": ("name", "arguments", "queue", "approval"),
-    "ActivityCompleted": ("activity_id", "result"),
+    "ActivityStarted": ("activity_id", "attempt", "worker"),
+    "ActivityProgressed": ("activity_id", "progress"),
+    "ActivityReturned": ("activity_id", "attempt", "reason"),
+    "ActivityCompleted": ("activity_id", "result", "recovered"),
     "ActivityFailed": ("activity_id", "failure"),
+    "ActivityUncertain": ("activity_id", "failure"),
+    "ActivityResolved": ("activity_id", "resolution", "result", "comment"),
     "ActivityCancelled": ("activity_id", "reason"),
     "ActivityRetryScheduled": ("activity_id", "attempt", "due_ms", "failure"),
     "ActivityRetried": ("activity_id", "attempt"),
@@ -41,6 +58,7 @@ SUMMARIES: dict[str, tuple[str, ...]] = {
     "ApprovalWithdrawn": ("proposal_id", "reason"),
     "TimerSet": ("timer_id", "due_ms"),
     "TimerFired": ("timer_id",),
+    "TimerCancelled": ("timer_id", "reason"),
 }
 """Fields that a line shows; the others are in `--json`."""
 
@@ -73,9 +91,11 @@ def outcome_json(outcome: Outcome, *, partition: int, offset: int) -> dict[str, 
 def event_line(event: Event) -> str:
     """Time, number, kind and the gist."""
     envelope, kind = event.envelope, type(event.body).__name__
-    gist = "  ".join(
-        _gist(name, getattr(event.body, name)) for name in SUMMARIES.get(kind, ())
-    ).rstrip()
+    parts = [_gist(name, getattr(event.body, name)) for name in SUMMARIES.get(kind, ())]
+    if isinstance(event.body, SessionWaiting):
+        doubts = [o for o in event.body.obligations if o.kind == "uncertain"]
+        parts += [f"resolve it with {resolving(envelope.session_id, o.id)}" for o in doubts]
+    gist = "  ".join(filter(None, parts))
     return f"{when(envelope.at_ms)}  {envelope.seq:>4}  {kind:<20}  {gist}".rstrip()
 
 
@@ -88,8 +108,32 @@ def outcome_line(outcome: Outcome) -> str:
         if outcome.kind == "approval_wanted"
         else ": ".join(filter(None, (outcome.reason, outcome.detail))),
     ]
-    told = "  ".join(filter(None, parts))
-    return f"{when(outcome.at_ms)}  {outcome.kind:<16}  {shown_text(told, 300)}".rstrip()
+    told = shown_text("  ".join(filter(None, parts)), 300)
+    if outcome.kind == "uncertain":
+        told += f": see 'wakeful activity list --uncertain {outcome.session_id}'"
+    return f"{when(outcome.at_ms)}  {outcome.kind:<16}  {told}".rstrip()
+
+
+def resolving(session_id: str, activity_id: str) -> str:
+    """How a person says what became of an uncertain activity."""
+    return f"'wakeful activity resolve {session_id} {activity_id} --completed JSON', or --failed"
+
+
+def wanting(kind: str, id_: str, name: str, session_id: str, *, why: str = "") -> str:
+    """What a wait wants of somebody, and how to give it; empty for one that ends by itself."""
+    match kind:
+        case "uncertain":
+            doubt = f": {shown_text(why, TEXT_MAX)}" if why else ""
+            how = resolving(session_id, id_)
+            return f"activity {name} is uncertain{doubt}; resolve it with {how}"
+        case "signal":
+            return f"waiting for signal {name}: 'wakeful signal {session_id} {quote(name)} JSON'"
+        case "inbox":
+            return f"waiting for a message: 'wakeful session send {session_id} TEXT'"
+        case "approval":
+            return f"waiting for approval of {name}: 'wakeful approval approve {id_} --session {session_id}'"
+        case _:
+            return ""
 
 
 def as_json(value: Any) -> Any:
@@ -113,10 +157,17 @@ def _gist(name: str, value: Any) -> str:
         return shown_text(as_json(value), TEXT_MAX)
     if isinstance(value, Failure):
         return shown_text(f"{value.kind}: {value.message}", TEXT_MAX)
+    if isinstance(value, bool):
+        return f"{name}" if value else ""
+    if name == "messages":
+        said = "; ".join(shown_text(as_json(taken.message), TEXT_MAX) for taken in value)
+        return f"{len(value)} messages{': ' + said if said else ''}"
+    if isinstance(value, tuple) and name == "uncertain":
+        return f"uncertain: {', '.join(value)}" if value else ""
     if name == "obligations":
         return "for " + ", ".join(f"{owed.kind} {owed.name}" for owed in value)
     if name.endswith("_ms"):
         return f"{name.removesuffix('_ms')} {when(value)}"
-    if name in {"turn", "steps", "step", "attempt", "workflow_version"}:
+    if name in {"turn", "stretch", "steps", "step", "attempt", "workflow_version"}:
         return f"{name.replace('workflow_', '')} {value}"
     return shown_text(str(value), TEXT_MAX) if value not in (None, "") else ""

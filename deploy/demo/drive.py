@@ -146,7 +146,7 @@ class Drive:
             case "completed" | "failed" | "cancelled":
                 self._finished.add(outcome.session_id)
                 self.progress.finished = len(self._finished)
-            case "held" | "refused":
+            case "held" | "refused" | "uncertain":
                 self.view.line(f"{outcome.session_id} {outcome.kind}: {outcome.detail}")
             case _:
                 pass  # a reply is in the outbox

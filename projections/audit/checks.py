@@ -7,7 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from . import dispositions, folds, order, rebuild, retries, steps, waits
+from . import (
+    attempts,
+    dispositions,
+    folds,
+    order,
+    rebuild,
+    receiving,
+    retries,
+    steps,
+    stretches,
+    tasks,
+    waits,
+)
 from .evidence import Evidence, ReadCommand, Violation
 from .folds import Folded
 from .history import History, Session
@@ -38,10 +50,14 @@ CHECKS: tuple[tuple[tuple[int, ...], Check], ...] = (
     ((8,), folds.pure_fold),
     ((10,), _legal_path),
     ((12,), _plain(order.torn_free)),
-    ((13,), _plain(steps.told_once)),
+    ((13,), _plain(tasks.told_once)),
+    ((13,), _plain(tasks.right_topic)),
     ((14,), _plain(steps.one_outcome)),
     ((15,), _plain(steps.attempt_fence)),
+    ((15,), _plain(attempts.heartbeats)),
+    ((15,), _plain(attempts.overs)),
     ((16,), _plain(steps.stable_key)),
+    ((17,), _plain(attempts.at_most_once)),
     ((21,), _plain(waits.timers)),
     ((21,), _plain(retries.retries)),
     ((23, 24, 26), _plain(waits.approvals)),
@@ -50,6 +66,8 @@ CHECKS: tuple[tuple[tuple[int, ...], Check], ...] = (
     ((34,), rebuild.rebuilt_equals_live),
     ((38,), _plain(dispositions.nothing_waits)),
     ((38,), folds.no_one_stranded),
+    ((39,), receiving.receiving),
+    ((40,), _plain(stretches.stretches)),
 )
 
 

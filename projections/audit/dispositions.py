@@ -9,8 +9,8 @@ from ...events.log.protocol import Place, Record
 from .evidence import Asked, Violation
 from .history import At, Fact, History, Request, cause_of, of, place_of
 
-NO_OP_KINDS = frozenset({"FireTimer", "HeartbeatActivity", "ReturnActivity"})
-"""Commands that may leave nothing: nudges, signs of life without news, and what is said of an attempt that is over."""
+NO_OP_KINDS = frozenset({"FireTimer", "HeartbeatActivity"})
+"""Commands that may leave nothing: what is due becomes fact before a nudge is looked at, and signs of life are many."""
 
 NO_CONSENT = (r.CommandRefused, r.CommandParked, r.SessionWaiting)
 """What a command may lead to without being accepted: refused, kept for later, or the session parks after a repeat."""
@@ -67,8 +67,10 @@ def _settled(history: History) -> set[tuple[str, str, str, int]]:
             body,
             r.ActivityCompleted
             | r.ActivityFailed
-            | r.ActivityUncertain
             | r.ActivityCancelled
+            | r.ActivityReturned
+            | r.ActivityUncertain
+            | r.ActivityResolved
             | r.LateResultRecorded,
         ):
             found.add((envelope.tenant, envelope.session_id, body.activity_id, body.attempt))

@@ -37,7 +37,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What an audit needs of a command. `result_of` is the activity and attempt of a worker's result."""
+    """What an audit needs of a command. `result_of` is the activity and attempt that a worker reports of."""
 
     kind: str
     tenant: str
@@ -60,10 +60,7 @@ def asked_by(decode_command: Callable[[bytes | None, Headers], Any]) -> ReadComm
             return None
         header, body = command.header, command.body
         kind = type(body).__name__
-        attempt = getattr(
-            body, "attempt", None
-        )  # a person resolves an activity, whatever its attempt
-        result_of = None if attempt is None else (body.activity_id, attempt)
+        result_of = (body.activity_id, body.attempt) if hasattr(body, "attempt") else None
         return Asked(kind, header.tenant, header.session_id, header.command_id, result_of)
 
     return read
@@ -87,6 +84,7 @@ class Evidence:
     outcomes: Sequence[Record] = ()
     snapshots: Sequence[Record] = ()
     dead_letters: Sequence[Record] = ()
+    attempts: Sequence[Record] = ()
     committed: Mapping[Place, int] | None = None
     rows: Rows | None = None
     positions: Mapping[Place, int] | None = None
@@ -147,6 +145,7 @@ def evidence_from_log(
         outcomes=read_topic(log, topics.outcomes),
         snapshots=read_topic(log, topics.snapshots),
         dead_letters=read_topic(log, topics.dead_letters),
+        attempts=read_topic(log, topics.attempts),
         committed=committed,
         rows=rows,
         positions=positions,

@@ -12,7 +12,7 @@ from ...events.codec import STATES, encode_state
 from ...events.errors import Unfoldable
 from ...events.evolve import evolve, fold_head
 from ...events.hashing import event_hash
-from ...events.state import STATE_VERSION, Head, SessionState, State, Status
+from ...events.state import MESSAGE, STATE_VERSION, Head, SessionState, State, Status
 from .evidence import Violation
 from .history import Fact, History, Session, name_of, of
 
@@ -109,3 +109,15 @@ def no_one_stranded(history: History, folds: dict[Session, Folded]) -> Iterator[
         elif state.status in (Status.OPENED, Status.SUSPENDED) and state.queue:
             told = f"it is {state.status} and {len(state.queue)} messages wait for a turn"
             yield Violation(38, name_of(session), None, told)
+        for wait_id in _could_end(state):
+            told = f"it waits to receive something ({wait_id}), and has kept it"
+            yield Violation(38, name_of(session), None, told)
+
+
+def _could_end(state: State) -> Iterator[str]:
+    """Waits for what is there."""
+    names = {signal.name for signal in state.signals}
+    messages = any(queued.trigger == MESSAGE for queued in state.queue)
+    for receive in state.receives:
+        if receive.name in names if receive.kind == "signal" else messages or not receive.wait:
+            yield receive.wait_id

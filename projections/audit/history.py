@@ -9,9 +9,15 @@ from typing import Any, NamedTuple
 
 from ...events import records as r
 from ...events.avro import Encoded
-from ...events.codec import decode_outcome, decode_snapshot, decode_task, read_event
+from ...events.codec import (
+    ATTEMPTS,
+    decode_outcome,
+    decode_snapshot,
+    decode_task,
+    read_event,
+)
 from ...events.errors import Undecodable
-from ...events.headers import DeadLetter, dead_letter_in
+from ...events.headers import DeadLetter, dead_letter_in, fingerprint_in
 from ...events.log.protocol import Headers, Place, Record
 from .evidence import Asked, Evidence, ReadCommand, Violation
 
@@ -46,6 +52,7 @@ class History:
     outcomes: list[tuple[Record, r.Outcome]]
     snapshots: list[tuple[Record, r.Snapshot | r.PartitionMark]]
     dead_letters: list[tuple[Record, DeadLetter]]
+    overs: list[tuple[Record, r.AttemptOver]] = field(default_factory=list)
     unreadable: list[Violation] = field(default_factory=list)
 
     @classmethod
@@ -72,6 +79,7 @@ class History:
             outcomes=_decoded(evidence.outcomes, decode_outcome, unreadable),
             snapshots=_decoded(evidence.snapshots, decode_snapshot, unreadable),
             dead_letters=[(record, letter) for record, letter in dead if letter is not None],
+            overs=_decoded(evidence.attempts, _decode_over, unreadable),
             unreadable=unreadable,
         )
 
@@ -98,6 +106,10 @@ def of(fact: Fact, invariant: int, sentence: str) -> Violation:
     return Violation(
         invariant, f"{envelope.tenant}/{envelope.session_id}", fact.record.offset, sentence
     )
+
+
+def _decode_over(value: bytes | None, headers: Headers) -> Any:
+    return ATTEMPTS.decode(value, fingerprint_in(headers))
 
 
 def _decoded(

@@ -9,8 +9,9 @@ from typing import Any
 
 from ...events.errors import Undecodable
 from ...events.records import Event
-from ..project import Unprojectable, project
+from ..project import project
 from ..rows import SESSIONS, TABLES, Key, Row, Rows, fold_all, no_rows
+from ..values import Unprojectable
 from .evidence import Violation
 from .folds import Folded
 from .history import History, Session, place_of

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...events import records as r
+from ...events.contracts import ONCE
 from ...events.retries import HEARTBEAT, JITTER, backoff_ms, may_retry
 from .evidence import Violation
 from .history import At, Fact, History, cause_of, of
@@ -13,10 +14,12 @@ from .history import At, Fact, History, cause_of, of
 
 @dataclass(slots=True)
 class _Asked:
+    """`returned` attempts were given back unrun, and count for no retry; what was in doubt is not tried again."""
+
     request: r.ActivityRequested
     due_ms: int | None = None
     returned: int = 0
-    """Attempts that were given back, which the policy does not count."""
+    in_doubt: bool = False
 
 
 def retries(history: History) -> Iterator[Violation]:
@@ -31,17 +34,18 @@ def retries(history: History) -> Iterator[Violation]:
                     kept_ms.setdefault(cause_of(fact), now_ms)
                 case r.ActivityRequested():
                     asked[body.activity_id] = _Asked(body)
-                case r.ActivityReturned() if body.activity_id in asked:
-                    asked[body.activity_id].returned += 1
                 case r.ActivityRetryScheduled() if body.activity_id in asked:
                     # A failure that was kept while the session was held counts from when it came.
                     came_ms = kept_ms.get(cause_of(fact), now_ms)
                     yield from _scheduled(fact, body, asked[body.activity_id], came_ms)
                 case r.ActivityRetried() if body.activity_id in asked:
                     yield from _retried(fact, body, asked[body.activity_id])
-                case r.ActivityFailed() if body.activity_id in asked and body.worker:
+                case r.ActivityReturned() if body.activity_id in asked:
+                    asked[body.activity_id].returned += 1
+                case r.ActivityFailed() | r.ActivityUncertain() if body.activity_id in asked:
                     came_ms = kept_ms.get(cause_of(fact), now_ms)
                     yield from _given_up(fact, body, asked[body.activity_id], came_ms)
+                    asked[body.activity_id].in_doubt = isinstance(body, r.ActivityUncertain)
                 case _:
                     pass  # the others do not retry, and checks 14 and 15 say where a request is missing
 
@@ -49,15 +53,17 @@ def retries(history: History) -> Iterator[Violation]:
 def _scheduled(
     fact: Fact, body: r.ActivityRetryScheduled, asked: _Asked, came_ms: int
 ) -> Iterator[Violation]:
-    request, failed = asked.request, body.attempt - 1 - asked.returned
+    request, failed = asked.request, body.attempt - 1
     asked.due_ms = body.due_ms
+    counted = failed - asked.returned
     name = f"attempt {body.attempt} of activity {body.activity_id}"
-    if request.retry is None or not may_retry(request.retry, failed, body.failure):
+    if request.retry is None or not may_retry(request.retry, counted, body.failure):
         yield of(fact, 21, f"{name} is scheduled, and the policy of its request has none")
         return
-    least_ms, most_ms = _bounds(request.retry, failed, body.failure)
-    silent = body.failure.type == HEARTBEAT  # for some time already, when the clock told of it
-    least_ms = min(least_ms, body.due_ms - came_ms) if silent else least_ms
+    least_ms, most_ms = _bounds(request.retry, counted, body.failure)
+    if _is_silence(body):
+        # It rests from when its silence was too long, and the clock may have told of that long after.
+        least_ms = min(least_ms, body.due_ms - came_ms)
     if not least_ms <= body.due_ms - came_ms <= most_ms:
         told = f"due after {body.due_ms - came_ms} ms, its policy says {least_ms} to {most_ms}"
         yield of(fact, 21, f"{name} is {told}")
@@ -78,17 +84,25 @@ def _retried(fact: Fact, body: r.ActivityRetried, asked: _Asked) -> Iterator[Vio
 
 
 def _given_up(
-    fact: Fact, body: r.ActivityFailed, asked: _Asked, came_ms: int
+    fact: Fact, body: r.ActivityFailed | r.ActivityUncertain, asked: _Asked, came_ms: int
 ) -> Iterator[Violation]:
     """A failure ends the activity only where no attempt is left, or none could begin in time."""
-    request, failed = asked.request, body.attempt - asked.returned
+    request, counted = asked.request, body.attempt - asked.returned
     policy = request.retry
-    if policy is None or not may_retry(policy, failed, body.failure):
+    if not body.worker and not _is_silence(body):
+        return  # at its deadline, which check 21 of waits judges
+    if asked.in_doubt or (isinstance(body, r.ActivityUncertain) and request.contract in ONCE):
         return
-    _, most_ms = _bounds(policy, failed, body.failure)
+    if policy is None or not may_retry(policy, counted, body.failure):
+        return
+    _, most_ms = _bounds(policy, counted, body.failure)
     if came_ms + most_ms < request.deadline_ms:
         told = f"activity {body.activity_id} failed after attempt {body.attempt} of {policy.attempts_max}"
         yield of(fact, 21, f"{told}, with time left for another")
+
+
+def _is_silence(body: r.ActivityFailed | r.ActivityUncertain | r.ActivityRetryScheduled) -> bool:
+    return not body.worker and body.failure.type == HEARTBEAT
 
 
 def _bounds(policy: r.RetryPolicy, failed: int, failure: r.Failure) -> tuple[int, int]:

@@ -1,198 +1,185 @@
-"""Checks of activities: asked once, told to workers once, one outcome, fenced by attempt, one effect key."""
+"""Checks of activities: one outcome, fenced by attempt, one effect key."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from ...events import records as r
 from .evidence import Violation
 from .history import Fact, History, Session, of
 
-OUTCOME_KINDS: dict[type, str] = {
-    r.ReplySent: "reply",
-    r.ApprovalRequested: "approval_wanted",
-    r.ActivityUncertain: "uncertain",
-    r.CommandRefused: "refused",
-    r.SessionHeld: "held",
-    r.NondeterminismFound: "held",
-    r.SessionCompleted: "completed",
-    r.SessionFailed: "failed",
-    r.SessionCancelled: "cancelled",
-}
-"""Events that the world outside hears of, and under which name."""
-
-DISPATCHES = (r.ActivityRequested, r.ActivityRetried, r.ActivityReturned)
-"""Events that send an attempt to the workers."""
-
-RETRIES = (r.ActivityRetryScheduled, r.ActivityRetried)
-TERMINAL = (r.ActivityCompleted, r.ActivityFailed, r.ActivityResolved, r.ActivityCancelled)
-UNCERTAIN = r.ActivityUncertain.__name__
-ENDS = (r.SessionCompleted, r.SessionFailed, r.SessionCancelled)
-
-
-def told_once(history: History) -> Iterator[Violation]:
-    """13: each attempt has exactly one task in its queue's topic, each event for outside one outcome; and back."""
-    topics = history.evidence.topics
-    since_ms = history.evidence.since_ms
-    wanted: Counter[tuple[str, str, int, str]] = Counter()
-    forgotten: set[tuple[str, str, int, str]] = set()
-    places: dict[tuple[str, str, int, str], tuple[str, int]] = {}
-    for fact in history.facts:
-        envelope, body = fact.event.envelope, fact.event.body
-        if isinstance(body, DISPATCHES):
-            item = (
-                envelope.tenant,
-                envelope.session_id,
-                envelope.seq,
-                f"task {body.activity_id}#{_dispatched(body)}",
-            )
-        elif type(body) in OUTCOME_KINDS:
-            item = (
-                envelope.tenant,
-                envelope.session_id,
-                envelope.seq,
-                f"outcome {OUTCOME_KINDS[type(body)]}",
-            )
-        else:
-            continue
-        wanted[item] += 1
-        if fact.record.timestamp_ms < since_ms:
-            forgotten.add(item)
-        places[item] = (fact.record.topic, fact.record.offset)
-    found: Counter[tuple[str, str, int, str]] = Counter()
-    for record, task in history.tasks:
-        item = (
-            task.tenant,
-            task.session_id,
-            task.event_seq,
-            f"task {task.activity_id}#{task.attempt}",
-        )
-        found[item] += 1
-        places.setdefault(item, (record.topic, record.offset))
-        if record.topic not in (
-            topics.activities(task.queue),
-            topics.activities(task.queue, once=True),
-        ):
-            told = (
-                f"the task of {task.activity_id} is in {record.topic}, its queue is {task.queue!r}"
-            )
-            yield Violation(13, f"{task.tenant}/{task.session_id}", record.offset, told)
-    for record, outcome in history.outcomes:
-        if outcome.seq is not None:
-            item = (outcome.tenant, outcome.session_id, outcome.seq, f"outcome {outcome.kind}")
-            found[item] += 1
-            places.setdefault(item, (record.topic, record.offset))
-    for item in wanted.keys() | found.keys():
-        if wanted[item] != found[item] and not (item in forgotten and not found[item]):
-            tenant, session_id, seq, what = item
-            topic, offset = places[item]
-            told = f"seq {seq} asks for {wanted[item]} of '{what}' and there are {found[item]} ({topic})"
-            yield Violation(13, f"{tenant}/{session_id}", offset, told)
+OPEN, IN_DOUBT, LEFT_IN_DOUBT = "open", "uncertain", "uncertain for good"
+"""How an activity may stand before its end; the last is one whose workflow decides by itself."""
 
 
 def one_outcome(history: History) -> Iterator[Violation]:
-    """14: at most one terminal event per activity, never without a request; exactly one once the session ended."""
+    """14: at most one end per activity, never without a request; exactly one once the session ended.
+
+    Doubt is no end, unless the workflow decides by itself: then nothing may follow.
+    """
     for facts in history.sessions.values():
-        state: dict[str, str] = {}
+        stands: dict[str, str] = {}
+        decides: set[str] = set()
         for fact in facts:
             body = fact.event.body
-            if isinstance(body, r.ActivityRequested):
-                state.setdefault(body.activity_id, "open")
-            elif isinstance(body, TERMINAL):
-                before = state.get(body.activity_id)
-                if before is None:
-                    yield of(
-                        fact,
-                        14,
-                        f"activity {body.activity_id} has an outcome and was never requested",
-                    )
-                elif before not in ("open", UNCERTAIN):
-                    now = type(body).__name__
-                    yield of(
-                        fact,
-                        14,
-                        f"activity {body.activity_id} has a second outcome: {before}, then {now}",
-                    )
-                state[body.activity_id] = type(body).__name__
-            elif isinstance(body, r.ActivityUncertain):
-                if (stands := state.get(body.activity_id)) != "open":
-                    yield of(
-                        fact, 14, f"activity {body.activity_id} is uncertain, and was {stands}"
-                    )
-                state[body.activity_id] = UNCERTAIN
-            elif isinstance(body, ENDS):
-                for activity_id, stands in state.items():
-                    if stands == "open":
-                        yield of(
-                            fact, 14, f"the session ended and activity {activity_id} has no outcome"
+            match body:
+                case r.ActivityRequested():
+                    stands.setdefault(body.activity_id, OPEN)
+                    if body.on_uncertain != "wait":
+                        decides.add(body.activity_id)
+                case r.ActivityUncertain():
+                    yield from _ends(fact, body, stands, IN_DOUBT)
+                    if body.activity_id in decides:
+                        stands[body.activity_id] = LEFT_IN_DOUBT
+                case (
+                    r.ActivityCompleted()
+                    | r.ActivityFailed()
+                    | r.ActivityCancelled()
+                    | r.ActivityResolved()
+                ):
+                    yield from _ends(fact, body, stands, type(body).__name__)
+                case r.SessionCompleted() | r.SessionFailed() | r.SessionCancelled():
+                    for activity_id, how in stands.items():
+                        if how in (OPEN, IN_DOUBT):
+                            told = f"the session ended and activity {activity_id} has no outcome"
+                            yield of(fact, 14, told)
+                case r.ActivityRetryScheduled() | r.ActivityRetried() | r.ActivityReturned():
+                    how = stands.get(body.activity_id, "never requested")
+                    if how != OPEN:
+                        told = (
+                            f"{type(body).__name__} of activity {body.activity_id}, which is {how}"
                         )
-            elif isinstance(body, RETRIES) and state.get(body.activity_id) != "open":
-                stands = state.get(body.activity_id, "never requested")
-                told = f"{type(body).__name__} of activity {body.activity_id}, which is {stands}"
-                yield of(fact, 14, told)
+                        yield of(fact, 14, told)
+                case _:
+                    pass  # the others neither end an activity nor go on with one
+
+
+def _ends(
+    fact: Fact,
+    body: r.ActivityCompleted
+    | r.ActivityFailed
+    | r.ActivityCancelled
+    | r.ActivityResolved
+    | r.ActivityUncertain,
+    stands: dict[str, str],
+    now: str,
+) -> Iterator[Violation]:
+    """Whether the activity may end so, or come into doubt; notes that it did."""
+    activity_id = body.activity_id
+    before = stands.get(activity_id)
+    stands[activity_id] = now
+    if before is None:
+        yield of(fact, 14, f"activity {activity_id} has an outcome and was never requested")
+    elif before == OPEN:
+        if isinstance(body, r.ActivityResolved):
+            yield of(fact, 14, f"activity {activity_id} is resolved and was in no doubt")
+    elif before == IN_DOUBT:
+        if isinstance(body, r.ActivityUncertain):
+            yield of(fact, 14, f"activity {activity_id} comes into doubt twice")
+        elif isinstance(body, r.ActivityFailed) and body.failure.kind != "nothing_done":
+            told = f"activity {activity_id} was in doubt, and failed as {body.failure.kind!r}, which ends none"
+            yield of(fact, 14, told)
+    else:
+        told = f"activity {activity_id} has a second outcome: {before}, then {type(body).__name__}"
+        yield of(fact, 14, told)
+
+
+@dataclass(slots=True)
+class _Attempts:
+    """Of one session: the newest attempt of each activity, and which of them have failed, ended, or are in doubt."""
+
+    newest: dict[str, int] = field(default_factory=dict)
+    resting: set[str] = field(default_factory=set)
+    settled: set[str] = field(default_factory=set)
+    in_doubt: dict[str, int] = field(default_factory=dict)
+    decides: set[str] = field(default_factory=set)
 
 
 def attempt_fence(history: History) -> Iterator[Violation]:
     """15: an outcome is that of the newest attempt; a late result is of an older one, or of a settled activity.
 
-    Attempts count up by one, each after the one before it has failed, which no result of it can undo.
+    Attempts count up by one, each after the one before it has failed or was given back, which no result can undo.
     """
     for facts in history.sessions.values():
-        granted: dict[str, int] = {}
-        settled: set[str] = set()
-        resting: set[str] = set()
+        attempts = _Attempts()
         for fact in facts:
-            body = fact.event.body
-            match body:
-                case r.ActivityRequested() | r.ActivityRetried() | r.ActivityReturned():
-                    before, attempt = granted.get(body.activity_id, 0), _dispatched(body)
-                    if attempt != before + 1:
-                        told = f"attempt {attempt} of activity {body.activity_id} follows {before}"
-                        yield of(fact, 15, told)
-                    granted[body.activity_id] = attempt
-                    resting.discard(body.activity_id)
-                case r.ActivityRetryScheduled():
-                    resting.add(body.activity_id)
-                    newest = granted.get(body.activity_id, 0)
-                    if body.attempt != newest + 1:
-                        told = f"attempt {body.attempt} of activity {body.activity_id} is scheduled after {newest}"
-                        yield of(fact, 15, told)
-                case (
-                    r.ActivityCompleted()
-                    | r.ActivityFailed()
-                    | r.ActivityUncertain()
-                    | r.ActivityResolved()
-                    | r.ActivityCancelled()
-                ):
-                    settled.add(body.activity_id)
-                    newest = granted.get(body.activity_id, 0)
-                    if body.attempt != newest:
-                        told = f"activity {body.activity_id} ended with attempt {body.attempt}, the newest is {newest}"
-                        yield of(fact, 15, told)
-                    elif body.activity_id in resting and isinstance(body, r.ActivityCompleted):
-                        told = f"activity {body.activity_id} is completed by attempt {newest}, which had failed"
-                        yield of(fact, 15, told)
-                case (
-                    r.TurnCompleted()
-                    | r.SessionCompleted()
-                    | r.SessionFailed()
-                    | r.SessionCancelled()
-                ):
-                    settled.update(granted)
-                case r.LateResultRecorded() if (
-                    body.activity_id not in settled | resting
-                    and body.attempt >= granted.get(body.activity_id, body.attempt + 1)
-                ):
-                    told = f"the result of {body.activity_id} was put aside as late, but it was awaited"
-                    yield of(fact, 15, told)
-                case _:
-                    pass  # the others neither grant an attempt nor end one
+            yield from _fenced(fact, attempts)
 
 
-def _dispatched(body: r.ActivityRequested | r.ActivityRetried | r.ActivityReturned) -> int:
-    """The attempt that goes out: one that was given back is followed by the next."""
-    return body.attempt + 1 if isinstance(body, r.ActivityReturned) else body.attempt
+def _fenced(fact: Fact, attempts: _Attempts) -> Iterator[Violation]:
+    body = fact.event.body
+    match body:
+        case r.ActivityRequested() | r.ActivityRetried():
+            before = attempts.newest.get(body.activity_id, 0)
+            if body.attempt != before + 1:
+                told = f"attempt {body.attempt} of activity {body.activity_id} follows {before}"
+                yield of(fact, 15, told)
+            attempts.newest[body.activity_id] = body.attempt
+            attempts.resting.discard(body.activity_id)
+            if isinstance(body, r.ActivityRequested) and body.on_uncertain != "wait":
+                attempts.decides.add(body.activity_id)
+        case r.ActivityReturned():
+            newest = attempts.newest.get(body.activity_id, 0)
+            if body.attempt != newest or body.activity_id in attempts.resting:
+                told = f"attempt {body.attempt} of activity {body.activity_id} is given back, and does not run"
+                yield of(fact, 15, told)
+            attempts.newest[body.activity_id] = body.attempt + 1
+        case r.ActivityRetryScheduled():
+            attempts.resting.add(body.activity_id)
+            newest = attempts.newest.get(body.activity_id, 0)
+            if body.attempt != newest + 1:
+                told = f"attempt {body.attempt} of activity {body.activity_id} is scheduled after {newest}"
+                yield of(fact, 15, told)
+        case (
+            r.ActivityCompleted()
+            | r.ActivityFailed()
+            | r.ActivityCancelled()
+            | r.ActivityUncertain()
+            | r.ActivityResolved()
+        ):
+            yield from _fenced_end(fact, body, attempts)
+        case r.TurnCompleted() | r.SessionCompleted() | r.SessionFailed() | r.SessionCancelled():
+            attempts.settled.update(attempts.newest)
+            attempts.in_doubt.clear()
+        case r.LateResultRecorded():
+            yield from _late(fact, body, attempts)
+        case _:
+            pass  # the others neither grant an attempt nor end one
+
+
+def _fenced_end(
+    fact: Fact,
+    body: r.ActivityCompleted
+    | r.ActivityFailed
+    | r.ActivityCancelled
+    | r.ActivityUncertain
+    | r.ActivityResolved,
+    attempts: _Attempts,
+) -> Iterator[Violation]:
+    activity_id, newest = body.activity_id, attempts.newest.get(body.activity_id, 0)
+    attempts.settled.add(activity_id)
+    attempts.in_doubt.pop(activity_id, None)
+    if isinstance(body, r.ActivityUncertain) and activity_id not in attempts.decides:
+        attempts.in_doubt[activity_id] = body.attempt
+    if body.attempt != newest:
+        told = f"activity {activity_id} ended with attempt {body.attempt}, the newest is {newest}"
+        yield of(fact, 15, told)
+    elif activity_id in attempts.resting and isinstance(body, r.ActivityCompleted):
+        told = f"activity {activity_id} is completed by attempt {newest}, which had failed"
+        yield of(fact, 15, told)
+
+
+def _late(fact: Fact, body: r.LateResultRecorded, attempts: _Attempts) -> Iterator[Violation]:
+    activity_id = body.activity_id
+    awaited = (
+        activity_id not in attempts.settled | attempts.resting
+        and body.attempt >= attempts.newest.get(activity_id, body.attempt + 1)
+    )
+    ends_doubt = body.outcome == "completed" and attempts.in_doubt.get(activity_id) == body.attempt
+    if awaited or ends_doubt:
+        told = f"the result of {activity_id} was put aside as late, but it was awaited"
+        yield of(fact, 15, told)
 
 
 def stable_key(history: History) -> Iterator[Violation]:

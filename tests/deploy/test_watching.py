@@ -1,6 +1,7 @@
 """Watching a command: what became of it is told by the facts that it led to, and by no others."""
 
 import itertools
+import json
 
 import pytest
 from tests.processors.desk import KEY
@@ -8,7 +9,10 @@ from tests.processors.loops import Cluster
 
 from wakeful.commands.client import Client
 from wakeful.commands.models import OpenSession
-from wakeful.deploy.cli.watching import Rest, Watch, _take, nondeterminism
+from wakeful.commands.sending import Receipt
+from wakeful.deploy.cli.asking import Answer, finish
+from wakeful.deploy.cli.watching import Rest, Verdict, Watch, _take, _takes, nondeterminism
+from wakeful.deploy.exits import Exit, Stopped
 from wakeful.events import records as r
 from wakeful.processors import handler
 
@@ -76,6 +80,91 @@ def test_a_difference_is_told_in_one_sentence_wherever_it_is_met():
     rest = Rest()
     _take(rest, body, ours=False)
     assert (rest.status, rest.detail) == ("Held", nondeterminism(body))
+
+
+def test_a_session_that_waits_for_somebody_rests_and_says_for_what():
+    died = r.Failure("worker_died", "", "it died", "")
+    for kind, name in (("uncertain", "refund"), ("signal", "paid"), ("inbox", "")):
+        owed = (r.Obligation(kind, "1.3", name, None, "waits"),)
+        rest = Rest()
+        _take(rest, r.ActivityUncertain("1.3", 1, died, "w"), ours=True)
+        _take(rest, r.SessionWaiting(1, owed, ()), ours=True)
+        assert (rest.status, rest.obligations) == ("Waiting", owed)
+        assert rest.doubts == {"1.3": "worker_died: it died"}
+
+
+def test_a_session_that_waits_for_time_alone_does_not_rest():
+    rest = Rest()
+    owed = (r.Obligation("timer", "1.3", "sleep", 9, "fires"),)
+    _take(rest, r.SessionWaiting(1, owed, ()), ours=True)
+    assert rest.status == ""
+
+
+def test_whatever_takes_what_was_sent_is_the_turn_that_is_watched():
+    data = r.Payload("json", b"1", None, b"", 1, None)
+    for body in (
+        r.TurnStarted(1, "schedule", "", "x1", "desk", 1, ()),
+        r.InboxTaken("1.2", (r.TakenMessage("x1", "ann", data),)),
+        r.SignalDelivered("1.2", "x1", data),
+    ):
+        assert _takes(body, "x1")
+        assert not _takes(body, "x2")
+    assert not _takes(r.SignalReceived("x1", "paid", data), "x1")
+
+
+@pytest.mark.parametrize(
+    ("reason", "step"),
+    [
+        ("not_uncertain", "see 'wakeful activity list s1'"),
+        ("already_settled", "see 'wakeful activity list s1'"),
+        ("wrong_result", "what the tool would have returned"),
+    ],
+)
+def test_a_refusal_says_what_to_do_next(reason, step):
+    answer = Answer(Receipt("s1", "c1", 1, "t", 0, 0), Verdict("refused", reason, "no"))
+    with pytest.raises(Stopped, match=step) as stopped:
+        finish(answer, as_json=False, done="")
+    assert stopped.value.code == Exit.REFUSED
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_wait_for_a_doubt_tells_how_to_end_it(capsys, as_json):
+    owed = (r.Obligation("uncertain", "1.3", "refund", None, "waits to be resolved"),)
+    rest = Rest("Waiting", "uncertain refund", obligations=owed, doubts={"1.3": "it died"})
+    answer = Answer(Receipt("s1", "c1", 1, "t", 0, 0), Verdict("applied"), rest)
+    assert finish(answer, as_json=as_json, done="") == Exit.DONE
+    out, err = capsys.readouterr()
+    if as_json:
+        assert json.loads(out)["waiting_for"][0]["id"] == "1.3"
+    else:
+        assert err.startswith(
+            "activity refund is uncertain: it died; resolve it with 'wakeful activity resolve s1 1.3 "
+        )
+
+
+def test_a_signal_and_a_trigger_are_applied_once(cluster, client):
+    asked(cluster)
+    for ask in (
+        lambda: client.signal("s1", "paid", 1, "x1"),
+        lambda: client.start_turn("s1", "schedule", "monday", trigger_id="x2"),
+    ):
+        with Watch(cluster.log, cluster.topics, "acme", "s1") as watch:
+            receipt = ask()
+            ask()
+            cluster.run()
+            assert watch.verdict(receipt.command_id, WAIT_MS).kind == "applied"
+    assert cluster.facts().count("SignalReceived") == 1
+    assert cluster.facts().count("TriggerReceived") == 1
+
+
+def test_a_resolution_of_what_is_not_in_doubt_is_refused_with_the_reason(cluster, client):
+    asked(cluster)
+    for activity_id, reason in (("1.1", "already_settled"), ("7.7", "not_uncertain")):
+        with Watch(cluster.log, cluster.topics, "acme", "s1") as watch:
+            receipt = client.resolve("s1", activity_id, "failed")
+            cluster.run()
+            verdict = watch.verdict(receipt.command_id, WAIT_MS)
+        assert (verdict.kind, verdict.reason) == ("refused", reason)
 
 
 def test_a_command_over_which_its_session_is_held_is_kept_for_a_reason(

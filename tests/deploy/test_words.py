@@ -3,11 +3,19 @@
 import json
 import logging
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from wakeful.deploy.cli.output import facts, shown_text, table, when, write_json
-from wakeful.deploy.cli.words import as_json, event_json, event_line, outcome_line
+from wakeful.deploy.cli.words import (
+    SUMMARIES,
+    as_json,
+    event_json,
+    event_line,
+    outcome_line,
+    wanting,
+)
 from wakeful.deploy.follow import Follower
 from wakeful.deploy.logs import QUIET_S, Sparse
 from wakeful.events import records as r
@@ -54,6 +62,64 @@ def test_every_kind_of_event_has_a_line_and_an_object() -> None:
         assert found["kind"] == type(body).__name__
     assert "for approval refund" in event_line(event(bodies[1]))
     assert "raised: no such order" in event_line(event(bodies[2]))
+
+
+def test_no_kind_of_event_is_without_its_words() -> None:
+    assert {kind.__name__ for kind in get_args(r.EventBody)} == set(SUMMARIES)
+
+
+def test_facts_about_doubt_signals_and_occasions_are_told_in_words() -> None:
+    data = json_payload({"text": "hi"}, KEY)
+    died = r.Failure("worker_died", "", "it died in the middle", "")
+    doubt = r.Obligation("uncertain", "1.3", "refund", None, "waits to be resolved")
+    taken = (r.TakenMessage("m2", "ann", data), r.TakenMessage("m3", "ann", data))
+    told: list[tuple[r.EventBody, str]] = [
+        (r.ActivityUncertain("1.3", 1, died, "w"), "1.3  worker_died: it died in the middle"),
+        (
+            r.SessionWaiting(1, (doubt,), ()),
+            "for uncertain refund  resolve it with 'wakeful activity resolve s1 1.3 --completed JSON', or --failed",
+        ),
+        (r.ActivityResolved("1.3", 1, "completed", data, "seen"), "1.3  completed  hi  seen"),
+        (r.ActivityResolved("1.3", 1, "failed", None, ""), "1.3  failed"),
+        (r.ActivityCompleted("1.3", 2, data, "w", recovered=True), "1.3  hi  recovered"),
+        (r.ActivityCompleted("1.3", 2, data, "w"), "1.3  hi"),
+        (r.TurnStarted(2, "schedule", "monday", "t", "d", 1, ()), "schedule  version 1  monday"),
+        (r.InboxTaken("1.4", taken), "1.4  2 messages: hi; hi"),
+        (r.SignalReceived("x1", "paid", data), "paid  hi"),
+        (r.TurnContinued(1, 2, 40, data), "turn 1  stretch 2  steps 40"),
+    ]
+    for body, words in told:
+        assert event_line(event(body)).endswith(words)
+
+
+def test_an_outcome_of_doubt_says_where_to_look() -> None:
+    outcome = r.Outcome(
+        "acme", "s1", 6, 0, "uncertain", None, None, None,
+        "worker_died", "activity 1.3: it died", None, None, None,
+    )  # fmt: skip
+    assert outcome_line(outcome).endswith(
+        "worker_died: activity 1.3: it died: see 'wakeful activity list --uncertain s1'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        (
+            "uncertain",
+            "activity a b is uncertain: it died; resolve it with 'wakeful activity resolve s1 1.3 ",
+        ),
+        ("signal", "'wakeful signal s1 'a b' JSON'"),
+        ("inbox", "'wakeful session send s1 TEXT'"),
+        ("approval", "'wakeful approval approve 1.3 --session s1'"),
+    ],
+)
+def test_a_wait_says_what_ends_it(kind: str, told: str) -> None:
+    assert told in wanting(kind, "1.3", "a b", "s1", why="it died")
+
+
+def test_a_wait_that_ends_by_itself_asks_for_nothing() -> None:
+    assert wanting("timer", "1.3", "sleep", "s1") == ""
 
 
 def test_a_payload_that_cannot_be_read_is_shown_as_such() -> None:

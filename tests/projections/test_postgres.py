@@ -236,6 +236,51 @@ def test_namespaces_in_one_database_do_not_see_each_other(installed, views, scri
     assert list(stored(installed)[SESSIONS]) == [S]
 
 
+def test_the_views_of_an_older_version_are_replaced_where_they_are(installed, views):
+    """Whoever built on a view, or was granted it, keeps it: columns are added at its end."""
+    url, namespace = installed
+    names = {"ledger": "escaped", "sessions": "escaped"}
+    with psycopg.connect(url) as connection:
+        for view, last in names.items():
+            columns = [
+                name
+                for (name,) in connection.execute(
+                    "SELECT column_name::text FROM information_schema.columns "
+                    "WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position",
+                    (namespace, view),
+                )
+            ]
+            (made,) = connection.execute(
+                "SELECT pg_get_viewdef(format('%%I.%%I', %s::text, %s::text)::regclass)",
+                (namespace, view),
+            ).fetchone()
+            old = ", ".join(columns[: columns.index(last) + 1])
+            where = f'"{namespace}".{view}'
+            connection.execute(f"DROP VIEW {where}")
+            connection.execute(f"CREATE VIEW {where} AS SELECT {old} FROM ({made.rstrip(';')}) m")
+            connection.execute(f"CREATE VIEW {where}_mine AS SELECT * FROM {where}")
+    install(url, namespace)
+    with Queries(url, namespace) as queries:
+        assert (queries.ledger(status="uncertain"), queries.sessions()) == ([], [])
+        shown = {
+            c.name
+            for c in queries._connection.execute(f'SELECT * FROM "{namespace}".ledger').description
+        }
+    assert {"since", "progress", "recovered", "resolved_by", "comment"} <= shown
+
+
+def test_nothing_of_a_namespace_is_left_when_it_is_dropped(installed):
+    url, namespace = installed
+    with psycopg.connect(url) as connection:
+        connection.execute(f'CREATE SCHEMA "{namespace}_v1"')
+    drop(url, namespace)
+    with psycopg.connect(url) as connection:
+        left = connection.execute(
+            "SELECT nspname FROM pg_namespace WHERE starts_with(nspname, %s)", (namespace,)
+        ).fetchall()
+    assert left == []
+
+
 @pytest.mark.parametrize(
     "namespace", ["public", "pg_x", "information_schema", "a_v1", "A", "a b", 'a"; DROP', "x" * 59]
 )
@@ -264,7 +309,7 @@ def test_the_tenant_is_in_every_unique_index_over_peoples_rows(installed):
     with psycopg.connect(url) as connection:
         indexes = connection.execute(
             "SELECT tablename, indexdef FROM pg_indexes WHERE schemaname = %s AND indexdef LIKE 'CREATE UNIQUE%%'",
-            (f"{namespace}_v1",),
+            (Schemas(namespace).tables,),
         ).fetchall()
     mine = [text for table, text in indexes if table in TABLES]
     assert len(mine) == len(TABLES)

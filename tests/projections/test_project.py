@@ -10,8 +10,9 @@ import pytest
 from wakeful.events import records as r
 from wakeful.events.evolve import evolve
 from wakeful.projections.audit import differences, rebuild_rows
-from wakeful.projections.project import Unprojectable, project
+from wakeful.projections.project import project
 from wakeful.projections.rows import APPROVALS, ESCAPED, LEDGER, SESSIONS, TABLES
+from wakeful.projections.values import Unprojectable
 
 S = ("acme", "s1")
 SCHEMA = Path(__file__).parents[2] / "projections" / "schema.sql"
@@ -81,7 +82,7 @@ def test_every_kind_of_event_is_projected_onto_its_session(new_scribe):
         "InboxAwaited",
         "InboxTaken",
         "WaitWithdrawn",
-    }  # each of these has a test below
+    }  # each of these has a test below, or in test_ledger.py
 
 
 def test_the_status_of_a_row_is_the_status_of_the_fold_at_every_event(new_scribe):

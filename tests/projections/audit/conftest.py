@@ -11,7 +11,15 @@ import pytest
 from wakeful.commands import models as m
 from wakeful.commands.wire import command_hash, decode_command, encode_command
 from wakeful.events import records as r
-from wakeful.events.codec import STATES, decode_event, encode_outcome, encode_snapshot, encode_task
+from wakeful.events.codec import (
+    ATTEMPTS,
+    STATES,
+    decode_event,
+    encode_outcome,
+    encode_snapshot,
+    encode_task,
+)
+from wakeful.events.contracts import ONCE
 from wakeful.events.evolve import evolve, fold_head
 from wakeful.events.headers import batch_headers, dead_letter_headers, record_headers
 from wakeful.events.keys import partition_of, session_key, task_key
@@ -19,7 +27,7 @@ from wakeful.events.log.protocol import Place, Record
 from wakeful.events.state import STATE_VERSION, Head, SessionState
 from wakeful.events.topics import Topics
 from wakeful.projections.audit import Evidence, asked_by, audit, rebuild_rows
-from wakeful.projections.audit.steps import DISPATCHES, OUTCOME_KINDS
+from wakeful.projections.audit.tasks import OUTCOME_KINDS, dispatched
 
 S = ("acme", "s1")
 TOPICS = Topics("test")
@@ -41,6 +49,7 @@ class Chronicle:
     outcomes: list[Record] = field(default_factory=list)
     snapshots: list[Record] = field(default_factory=list)
     dead: list[Record] = field(default_factory=list)
+    overs: list[Record] = field(default_factory=list)
     state: object = None
     head: Head = field(default_factory=Head)
     batch: int = 0
@@ -67,7 +76,14 @@ class Chronicle:
         return r.Cause(record.topic, record.partition, record.offset, command_id, hashed, issued)
 
     def put(self, topic: str, key: bytes, value: bytes | None, headers=()) -> Record:
-        of_topic = [*self.commands, *self.tasks, *self.outcomes, *self.snapshots, *self.dead]
+        of_topic = [
+            *self.commands,
+            *self.tasks,
+            *self.outcomes,
+            *self.snapshots,
+            *self.dead,
+            *self.overs,
+        ]
         partition = partition_of(key, self.scribe.partitions)
         offset = sum((x.topic, x.partition) == (topic, partition) for x in of_topic)
         return Record(topic, partition, offset, self.scribe.now_ms, key, value, tuple(headers))
@@ -78,7 +94,8 @@ class Chronicle:
                 self.append(cause, told, at_ms)
 
     def append(self, cause: r.Cause, body: r.EventBody, at_ms: int | None) -> None:
-        count = 1 + (type(body) in OUTCOME_KINDS) + isinstance(body, DISPATCHES)
+        attempt = dispatched(body)
+        count = 1 + (type(body) in OUTCOME_KINDS) + (attempt is not None)
         marks = batch_headers(f"b{len(self.scribe.records)}", count)
         event = self.scribe.add(S, body, cause=cause, extra_headers=marks, at_ms=at_ms)
         envelope = event.envelope
@@ -87,32 +104,44 @@ class Chronicle:
         except Exception:
             self.state = self.state  # a planted fact need not fold
         self.head = fold_head(self.head, envelope, self.scribe.heads[S][1])
-        if isinstance(body, DISPATCHES):
-            attempt = body.attempt
-            if isinstance(body, r.ActivityRetried):
-                body = self.requests[body.activity_id]
+        if isinstance(body, r.ActivityRequested):
             self.requests[body.activity_id] = body
-            task = r.ActivityTask(
-                *S,
-                body.activity_id,
-                attempt,
-                body.name,
-                body.queue,
-                body.contract,
-                body.arguments,
-                body.idempotency_key,
-                body.start_to_close_ms,
-                body.deadline_ms,
-                envelope.seq,
-                "ann",
-                None,
-            )
-            encoded = encode_task(task)
-            key = task_key(body.idempotency_key, attempt)
-            headers = [*record_headers(encoded, key.decode()), *marks]
-            self.tasks.append(self.put(TOPICS.activities(body.queue), key, encoded.value, headers))
+        if attempt is not None and body.activity_id in self.requests:
+            self.task(self.requests[body.activity_id], attempt, envelope.seq, marks)
         if type(body) in OUTCOME_KINDS:
             self.outcome(envelope.seq, OUTCOME_KINDS[type(body)], marks=marks)
+
+    def task(self, asked: r.ActivityRequested, attempt: int, seq: int, marks=()) -> None:
+        task = r.ActivityTask(
+            *S,
+            asked.activity_id,
+            attempt,
+            asked.name,
+            asked.queue,
+            asked.contract,
+            asked.arguments,
+            asked.idempotency_key,
+            asked.start_to_close_ms,
+            asked.deadline_ms,
+            seq,
+            "ann",
+            None,
+            asked.settle_ms,
+            asked.heartbeat_ms,
+        )
+        encoded = encode_task(task)
+        key = task_key(asked.idempotency_key, attempt)
+        headers = [*record_headers(encoded, key.decode()), *marks]
+        topic = TOPICS.activities(asked.queue, once=asked.contract in ONCE)
+        self.tasks.append(self.put(topic, key, encoded.value, headers))
+
+    def over(self, activity_id: str, attempt: int) -> None:
+        """Tells the workers that nobody waits for this attempt any more."""
+        own = f"acme/s1/{activity_id.replace('.', '/')}"
+        encoded = ATTEMPTS.encode(r.AttemptOver(*S, activity_id, attempt, own, "why"))
+        key = task_key(own, attempt)
+        headers = record_headers(encoded, key.decode())
+        self.overs.append(self.put(TOPICS.attempts, key, encoded.value, headers))
 
     def outcome(self, seq: int | None, kind: str, *, session=S, command_id=None, marks=()) -> None:
         outcome = r.Outcome(
@@ -213,7 +242,15 @@ class Chronicle:
         self.bury(self.commands[-1])
 
     def activity(
-        self, activity_id: str, *, approval="none", proposal=None, digest=b"\2" * 32, retry=None
+        self,
+        activity_id: str,
+        *,
+        approval="none",
+        proposal=None,
+        digest=b"\2" * 32,
+        retry=None,
+        contract="read",
+        **more,
     ) -> r.ActivityRequested:
         turn, step = map(int, activity_id.split("."))
         return r.ActivityRequested(
@@ -222,7 +259,7 @@ class Chronicle:
             step,
             "refund",
             "payments",
-            "read",
+            contract,
             self.scribe.payload(1),
             digest,
             f"acme/s1/{turn}/{step}",
@@ -232,6 +269,7 @@ class Chronicle:
             approval,
             proposal,
             retry,
+            **more,
         )
 
     def evidence(self, **changes) -> Evidence:
@@ -247,6 +285,7 @@ class Chronicle:
             outcomes=self.outcomes,
             snapshots=self.snapshots,
             dead_letters=self.dead,
+            attempts=self.overs,
             committed=committed,
             rows=rebuild_rows(decode_event(x.value, x.headers) for x in self.scribe.records),
             positions=dict(self.scribe.ends),

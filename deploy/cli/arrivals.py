@@ -1,0 +1,93 @@
+"""`signal` and `session start-turn`: what reaches a session besides messages."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from .asking import Actor, Detach, ExpectedSeq, SessionId, Timeout, Wait
+from .context import AsJson, settings
+
+
+def signal(
+    session_id: SessionId,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What the agent waits for.")],
+    data: Annotated[
+        str,
+        typer.Argument(metavar="JSON", help="What to hand it; '-' reads it from stdin."),
+    ] = "null",
+    *,
+    signal_id: Annotated[
+        str | None, typer.Option(help="Your id of the signal: a repeat changes nothing.")
+    ] = None,
+    expected_seq: ExpectedSeq = None,
+    actor: Actor = None,
+    wait: Wait = False,
+    timeout: Timeout = 60.0,
+    detach: Detach = False,
+    as_json: AsJson = False,
+) -> int:
+    """Send a signal: the turn that asks for this name gets it, now or later.
+
+    With --wait, stop when it was taken and the session rests.
+    """
+    from ...commands import inputs
+    from . import typed
+    from .asking import ask, finish
+
+    typed.wait_or_detach(wait=wait, detach=detach)
+    inputs.name("signal", name)
+    value = typed.json_value("JSON", data)
+    answer = ask(
+        settings(),
+        session_id,
+        lambda client: client.signal(session_id, name, value, signal_id, expected_seq=expected_seq),
+        actor=actor,
+        detach=detach,
+        wait_s=timeout if wait else None,
+        follow_message=True,
+    )
+    return finish(answer, as_json=as_json, done=f"received: a turn that asks for {name!r} gets it")
+
+
+def start_turn(
+    session_id: SessionId,
+    *,
+    trigger: Annotated[
+        str, typer.Option(metavar="KIND", help="The kind of occasion, such as schedule.")
+    ],
+    reason: Annotated[str, typer.Option(help="The occasion in words, for the record.")] = "",
+    data: Annotated[
+        str, typer.Option(metavar="JSON", help="What to hand the turn; '-' reads it from stdin.")
+    ] = "null",
+    trigger_id: Annotated[
+        str | None, typer.Option(help="Your id of the occasion: a repeat changes nothing.")
+    ] = None,
+    expected_seq: ExpectedSeq = None,
+    actor: Actor = None,
+    wait: Wait = False,
+    timeout: Timeout = 60.0,
+    detach: Detach = False,
+    as_json: AsJson = False,
+) -> int:
+    """Start a turn without a message; it queues behind the turn that runs."""
+    from ...commands import inputs
+    from . import typed
+    from .asking import ask, finish
+
+    typed.wait_or_detach(wait=wait, detach=detach)
+    inputs.trigger(trigger)
+    value = typed.json_value("--data", data)
+    answer = ask(
+        settings(),
+        session_id,
+        lambda client: client.start_turn(
+            session_id, trigger, reason, value, trigger_id, expected_seq=expected_seq
+        ),
+        actor=actor,
+        detach=detach,
+        wait_s=timeout if wait else None,
+        follow_message=True,
+    )
+    return finish(answer, as_json=as_json, done="received: a turn starts when the session is free")

@@ -1,0 +1,50 @@
+"""What a person typed: text, JSON and stdin, refused in one line where it cannot be what it should."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from ..exits import Exit, Stopped
+
+SHOWN_MAX = 60
+"""Characters of what was typed that an error repeats."""
+
+
+def text(what: str, given: str) -> str:
+    """A text; '-' reads it from stdin. Python lets bytes that are no UTF-8 into arguments as lone surrogates."""
+    if given == "-":
+        return _stdin()
+    try:
+        given.encode()
+    except UnicodeEncodeError as error:
+        raise Stopped(
+            Exit.USAGE, f"{what} is not UTF-8 (character {error.start}): convert it first"
+        ) from None
+    return given
+
+
+def json_value(what: str, given: str) -> Any:
+    """A JSON value; '-' reads it from stdin."""
+    found = text(what, given)
+    try:
+        return json.loads(found)
+    except (ValueError, RecursionError) as error:
+        shown = found[:SHOWN_MAX]
+        raise Stopped(Exit.USAGE, f"{what} is not JSON ({error}): {shown!r}") from None
+
+
+def wait_or_detach(*, wait: bool, detach: bool) -> None:
+    """Refuses both at once."""
+    if wait and detach:
+        raise Stopped(Exit.USAGE, "--wait and --detach contradict each other: give one")
+
+
+def _stdin() -> str:
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError as error:
+        raise Stopped(
+            Exit.USAGE, f"stdin is not UTF-8 (byte {error.start}: {error.reason}): convert it first"
+        ) from None

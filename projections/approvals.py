@@ -1,0 +1,48 @@
+"""What facts about proposals mean for the approvals: one row each, from the question to the decision."""
+
+from __future__ import annotations
+
+from ..events import records as r
+from . import escaping
+from .rows import APPROVALS, Change
+from .values import Values
+
+Decided = r.ApprovalGranted | r.ApprovalRejected | r.ApprovalExpired | r.ApprovalWithdrawn
+
+
+def requested(envelope: r.Envelope, body: r.ApprovalRequested) -> Change:
+    """The row of a new proposal."""
+    approval = Values(envelope, (envelope.tenant, envelope.session_id, body.proposal_id))
+    approval.row.update(
+        turn=body.turn,
+        step=body.step,
+        digest=body.digest.hex(),
+        status="requested",
+        requested_at_ms=envelope.at_ms,
+        expires_at_ms=body.expires_at_ms,
+    )
+    approval.text("action", body.name)
+    approval.text("contract", body.contract)
+    approval.put("arguments", escaping.payload(body.arguments))
+    approval.text("approver", body.approver)
+    return approval.change(APPROVALS, creates=True)
+
+
+def decided(envelope: r.Envelope, body: Decided) -> Change:
+    """How the proposal ended, and by whom."""
+    approval = Values(envelope, (envelope.tenant, envelope.session_id, body.proposal_id))
+    approval.row["decided_at_ms"] = envelope.at_ms
+    match body:
+        case r.ApprovalGranted() | r.ApprovalRejected():
+            approval.row["status"] = (
+                "granted" if isinstance(body, r.ApprovalGranted) else "rejected"
+            )
+            approval.text("decided_by", envelope.actor)
+            approval.text("decided_on_behalf_of", envelope.on_behalf_of)
+            approval.text("comment", body.comment)
+        case r.ApprovalExpired():
+            approval.row["status"] = "expired"
+        case r.ApprovalWithdrawn():
+            approval.row["status"] = "withdrawn"
+            approval.text("comment", body.reason)
+    return approval.change(APPROVALS)

@@ -1,0 +1,108 @@
+"""Checks of turns: steps count up, also across stretches, and nothing is waited for across the end of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ...events import records as r
+from .evidence import Violation
+from .history import Fact, History, of
+
+_STEPPED = (
+    r.ActivityRequested,
+    r.ApprovalRequested,
+    r.TimerSet,
+    r.SignalAwaited,
+    r.InboxAwaited,
+    r.ReplySent,
+    r.VersionMarked,
+    r.ArtifactRecorded,
+)
+"""Facts that a workflow asks for, each under a step of its own."""
+
+
+@dataclass(slots=True)
+class _Turn:
+    """The turn under way: its stretch, its last step, and what it waits for."""
+
+    turn: int
+    stretch: int = 0
+    step: int = 0
+    waits: dict[str, str] = field(default_factory=dict)
+    decides: set[str] = field(default_factory=set)
+
+
+def stretches(history: History) -> Iterator[Violation]:
+    """40: within a turn steps and stretches count up, and a stretch ends with nothing open."""
+    for facts in history.sessions.values():
+        turn = _Turn(0)
+        for fact in facts:
+            body = fact.event.body
+            if isinstance(body, r.TurnStarted):
+                turn = _Turn(body.turn)
+            elif isinstance(body, r.TurnContinued):
+                yield from _continued(fact, body, turn)
+            elif isinstance(body, _STEPPED):
+                if body.step <= turn.step:
+                    told = f"{type(body).__name__} is step {body.step} of turn {turn.turn}, after step {turn.step}"
+                    yield of(fact, 40, told)
+                turn.step = body.step
+                _opens(body, turn)
+            else:
+                _closes(body, turn)
+
+
+def _continued(fact: Fact, body: r.TurnContinued, turn: _Turn) -> Iterator[Violation]:
+    if (body.turn, body.stretch) != (turn.turn, turn.stretch + 1):
+        told = (
+            f"stretch {body.stretch} of turn {body.turn} follows {turn.stretch} of turn {turn.turn}"
+        )
+        yield of(fact, 40, told)
+    if body.steps != turn.step:
+        told = f"stretch {body.stretch} goes on from step {body.steps}, the last was {turn.step}"
+        yield of(fact, 40, told)
+    if turn.waits:
+        told = ", ".join(f"{kind} {id_}" for id_, kind in turn.waits.items())
+        yield of(fact, 40, f"stretch {body.stretch} begins while it waits for {told}")
+    turn.stretch, turn.step = body.stretch, max(turn.step, body.steps)
+    turn.waits.clear()
+
+
+def _opens(body: r.EventBody, turn: _Turn) -> None:
+    match body:
+        case r.ActivityRequested():
+            turn.waits[body.activity_id] = "activity"
+            if body.on_uncertain != "wait":
+                turn.decides.add(body.activity_id)
+        case r.ApprovalRequested():
+            turn.waits[body.proposal_id] = "approval"
+        case r.TimerSet():
+            turn.waits[body.timer_id] = "timer"
+        case r.SignalAwaited() | r.InboxAwaited():
+            turn.waits[body.wait_id] = "wait"
+        case _:
+            pass  # the others are done at once
+
+
+def _closes(body: r.EventBody, turn: _Turn) -> None:
+    match body:
+        case (
+            r.ActivityCompleted()
+            | r.ActivityFailed()
+            | r.ActivityCancelled()
+            | r.ActivityResolved()
+        ):
+            turn.waits.pop(body.activity_id, None)
+        case r.ActivityUncertain() if body.activity_id in turn.decides:
+            turn.waits.pop(body.activity_id, None)
+        case (
+            r.ApprovalGranted() | r.ApprovalRejected() | r.ApprovalExpired() | r.ApprovalWithdrawn()
+        ):
+            turn.waits.pop(body.proposal_id, None)
+        case r.TimerFired() | r.TimerCancelled():
+            turn.waits.pop(body.timer_id, None)
+        case r.SignalDelivered() | r.InboxTaken() | r.WaitWithdrawn():
+            turn.waits.pop(body.wait_id, None)
+        case _:
+            pass  # the others end no wait

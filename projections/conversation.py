@@ -1,0 +1,116 @@
+"""What facts about a session and its turns mean for its row: where it stands, what it waits for, how it ended."""
+
+from __future__ import annotations
+
+from ..events import records as r
+from ..events.state import Status
+from . import escaping
+from .rows import SESSIONS, Change
+from .values import Values
+
+RUNNING = {"status": Status.RUNNING, "waiting_for": "[]"}
+
+_NONE_LEFT = {"waiting_for": "[]", "next_valid": "[]"}
+
+Said = (
+    r.SessionOpened
+    | r.MessageReceived
+    | r.TurnStarted
+    | r.ReplySent
+    | r.SessionWaiting
+    | r.TurnCompleted
+)
+Ended = r.SessionCompleted | r.SessionFailed | r.CancellationRequested | r.SessionCancelled
+Held = (
+    r.NondeterminismFound | r.SessionHeld | r.SessionReleased | r.CommandParked | r.CommandRefused
+)
+
+
+def said(session: Values, envelope: r.Envelope, body: Said) -> Change:
+    """What was said, and which turn goes on."""
+    row = session.row
+    match body:
+        case r.MessageReceived():
+            return session.change(SESSIONS, raises="messages")
+        case r.ReplySent():
+            session.put("last_reply", escaping.payload(body.message))
+        case r.SessionWaiting():
+            row["status"] = Status.WAITING
+            _owed(session, body)
+        case r.TurnStarted():
+            row.update(RUNNING, resting_status=Status.RUNNING, turn=body.turn)
+            session.text("trigger", body.trigger)
+            session.text("trigger_reason", body.reason or None)
+            session.text("workflow", body.workflow)
+            row["workflow_version"] = body.workflow_version
+            session.put("versions", escaping.value({v.name: v.version for v in body.versions}))
+        case r.TurnCompleted():
+            row["status"] = row["resting_status"] = Status.SUSPENDED
+            _owed(session, body)
+        case r.SessionOpened():
+            row["status"] = row["resting_status"] = Status.OPENED
+            row["opened_at_ms"] = envelope.at_ms
+            row["turn"] = 0
+            session.text("opened_by", envelope.actor)
+            session.text("workflow", body.workflow)
+    return session.change(SESSIONS)
+
+
+def _owed(session: Values, body: r.SessionWaiting | r.TurnCompleted) -> None:
+    owed = [
+        {
+            "kind": o.kind,
+            "id": o.id,
+            "name": o.name,
+            "expires_at_ms": o.expires_at_ms,
+            "expiry": o.expiry,
+        }
+        for o in body.obligations
+    ]
+    session.put("waiting_for", escaping.value(owed))
+    valid = [
+        {"command": n.command, "allowed": n.allowed, "reason": n.reason} for n in body.next_valid
+    ]
+    session.put("next_valid", escaping.value(valid))
+
+
+def ended(session: Values, body: Ended) -> Change:
+    """How the session came to its end, or that somebody asked for it."""
+    row = session.row
+    match body:
+        case r.SessionCompleted():
+            row.update(_NONE_LEFT, status=Status.COMPLETED)
+            session.put("outcome", escaping.payload(body.outcome))
+        case r.SessionFailed():
+            row.update(_NONE_LEFT, status=Status.FAILED)
+            session.failure("failure", body.failure)
+        case r.CancellationRequested():
+            session.text("cancel_reason", body.reason)
+        case r.SessionCancelled():
+            row.update(_NONE_LEFT, status=Status.CANCELLED, held_reason=None, held_detail=None)
+    return session.change(SESSIONS)
+
+
+def held(session: Values, body: Held) -> Change:
+    """Why the session cannot go on, or that it does again; and what was asked in vain."""
+    row = session.row
+    match body:
+        case r.CommandRefused():
+            return session.change(SESSIONS, raises="refusals")
+        case r.SessionHeld():
+            row["status"] = Status.RECOVERING
+            session.text("held_reason", body.reason)
+            session.text("held_detail", body.detail)
+        case r.NondeterminismFound():
+            row["status"] = Status.RECOVERING
+            row["held_reason"] = "nondeterminism"
+            told = (
+                f"turn {body.turn}, step {body.step}: expected {body.expected}, got {body.actual}"
+            )
+            session.text("held_detail", told)
+        case r.SessionReleased():
+            row.update(held_reason=None, held_detail=None, waiting_for="[]")
+            return session.change(SESSIONS, releases=True)
+        case r.CommandParked():
+            pass  # it is decided on release, and its events then say what came of it
+    return session.change(SESSIONS)

@@ -1,0 +1,131 @@
+"""Activities on the command line: how each stands, what to do about it, and that the session's page says the same."""
+
+import json
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+import pytest
+
+from wakeful.deploy.cli import activities, context
+from wakeful.deploy.cli.main import invoke
+from wakeful.deploy.cli.showing import Found, show_session
+from wakeful.deploy.exits import Exit
+
+AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+RESOLVE = "'wakeful activity resolve s1 1.3 --completed JSON', or --failed"
+
+
+def row(**changes):
+    return {
+        "session_id": "s1",
+        "activity_id": "1.3",
+        "action": "refund",
+        "contract": "write_once",
+        "status": "uncertain",
+        "on_uncertain": "wait",
+        "attempts": 1,
+        "since": AT,
+        "progress": None,
+        "failure": {"kind": "worker_died", "type": "", "message": "it died", "detail": ""},
+        **changes,
+    }
+
+
+class Views:
+    """The answers of the views: these rows, and one session."""
+
+    def __init__(self, rows):
+        self.rows, self.asked = rows, {}
+
+    def ledger(self, **asked):
+        self.asked = asked
+        return [dict(one) for one in self.rows]
+
+    def session(self, session_id, *, tenant):
+        return [{"session_id": "s1"}] if session_id == "s1" else []
+
+
+@pytest.fixture
+def views(monkeypatch, tmp_path):
+    """Puts views in the place of Postgres."""
+    monkeypatch.setenv("WAKEFUL_HOME", str(tmp_path))
+    found = Views([row()])
+
+    @contextmanager
+    def opened(_given):
+        yield found
+
+    monkeypatch.setattr(context, "queries", opened)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({}, RESOLVE),
+        ({"on_uncertain": "raise"}, "its workflow decides"),
+        ({"status": "retrying"}, "nothing: it is tried again"),
+        ({"status": "requested"}, "nothing: it runs"),
+        ({"status": "requested", "progress": "page 7"}, "nothing: it runs, page 7"),
+        ({"status": "completed"}, ""),
+        ({"status": "cancelled"}, ""),
+    ],
+)
+def test_each_row_says_what_to_do(changes, told):
+    assert activities.what_to_do(row(**changes)) == told
+
+
+def test_the_list_is_a_table_for_people_and_rows_for_scripts(views, capsys):
+    assert invoke(("activity", "list", "--uncertain", "s1")) == Exit.DONE
+    out = capsys.readouterr().out
+    for word in ("1.3", "refund", "write_once", "uncertain", "2026-01-02 03:04:05", RESOLVE):
+        assert word in out
+    assert (views.asked["status"], views.asked["session_id"]) == ("uncertain", "s1")
+    assert invoke(("activity", "list", "--json")) == Exit.DONE
+    (found,) = json.loads(capsys.readouterr().out)
+    assert (found["next"], found["status"]) == (RESOLVE, "uncertain")
+    assert views.asked["status"] is None
+
+
+def test_a_session_that_is_not_there_is_named_and_one_without_activities_has_none(views, capsys):
+    views.rows = []
+    assert invoke(("activity", "list", "nobody")) == Exit.NOT_FOUND
+    assert "no session 'nobody'" in capsys.readouterr().err
+    assert invoke(("activity", "list", "a/b")) == Exit.USAGE
+    assert invoke(("activity", "list", "s1", "--uncertain")) == Exit.DONE
+    assert "no activity is uncertain" in capsys.readouterr().err
+
+
+def test_the_page_of_a_session_says_what_it_wants_and_what_started_its_turn(capsys):
+    owed = [
+        {"kind": kind, "id": id_, "name": name, "expires_at_ms": None, "expiry": "waits"}
+        for kind, id_, name in (("uncertain", "1.3", "refund"), ("signal", "1.4", "paid"))
+    ]
+    session = dict.fromkeys(
+        ("held_reason", "held_detail", "last_reply", "outcome", "failure", "cancel_reason")
+    )
+    session |= {
+        "session_id": "s1",
+        "tenant": "acme",
+        "workflow": "desk",
+        "workflow_version": 1,
+        "status": "Waiting",
+        "turn": 2,
+        "trigger": "schedule",
+        "trigger_reason": "monday",
+        "messages": 1,
+        "refusals": 0,
+        "opened_at": AT,
+        "opened_by": "ann",
+        "updated_at": AT,
+        "seq": 9,
+        "waiting_for": owed,
+        "next_valid": [],
+    }
+    show_session(Found(session, [], [row()]), as_json=False)
+    out = capsys.readouterr().out
+    assert "2 (schedule: monday)" in out
+    assert f"activity refund is uncertain: worker_died: it died; resolve it with {RESOLVE}" in out
+    assert "waiting for signal paid: 'wakeful signal s1 paid JSON'" in out
+    show_session(Found(session, [], [row()]), as_json=True)
+    assert json.loads(capsys.readouterr().out)["uncertain"][0]["activity_id"] == "1.3"
