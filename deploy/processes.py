@@ -26,6 +26,7 @@ from types import FrameType
 import structlog
 
 from ..commands.check import Facts
+from ..events.blob_patience import TRANSACTION_LIMIT_MS
 from ..events.codec import decode_event
 from ..events.log.kafka import KafkaLog
 from ..events.log.protocol import Fatal, Isolation, Log, LogFault, Place
@@ -42,6 +43,7 @@ from ..processors.app import App
 from ..processors.failpoints import Failpoints, kill_self
 from ..processors.handler import CommandHandler
 from ..processors.loop import Loop, LoopFailed, LoopSettings
+from .blobs import blobs_of, prove_blobs
 from .clock import SystemClock
 from .exits import Exit, Stopped
 from .settings import Settings
@@ -125,9 +127,11 @@ def run_processor(settings: Settings, app: App, ordinal: int) -> Exit:
     group = processors_group(settings)
     name = f"{group}.{ordinal}"
     hit = crash_points(settings)
+    prove_blobs(settings)
     with opened_log(settings, name) as log:
         folder = _store_folder(settings, log.cluster_id(), ordinal)
-        facts = Facts(digest_key=settings.digest_key)
+        blobs = blobs_of(settings, limit_ms=TRANSACTION_LIMIT_MS)
+        facts = Facts(digest_key=settings.digest_key, blobs=blobs)
         handler = CommandHandler(
             app, facts, always_replay=settings.always_replay, limit=TimeLimit()
         )
@@ -166,6 +170,7 @@ def run_worker(
 ) -> Exit:
     """Runs activities of these queues (all of the app's by default) until SIGTERM or SIGINT, then drains."""
     worker_id = name or f"{_host()}-{os.getpid()}"
+    prove_blobs(settings)
     client = f"{settings.namespace}.worker.{worker_id}"
     with opened_log(settings, client) as log, opened_leases(settings, worker_id) as leases:
         worker = Worker(
@@ -174,6 +179,7 @@ def run_worker(
             app,
             worker_id=worker_id,
             digest_key=settings.digest_key,
+            blobs=blobs_of(settings),
             now_ms=SystemClock().now_ms,
             queues=queues,
             concurrency=concurrency,

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ...events import records as r
 from ...events.evolve import evolve
-from ...events.payloads import load_json
 from ...events.records import Event
 from ...events.retries import HEARTBEAT
 from ...events.state import State
 from ...processors.simulation.tools import check_outcome
 from ...processors.simulation.worker import Start
+from .payments import Load
 
 
 def signals(events: Sequence[Event]) -> Iterator[str]:
@@ -143,7 +143,7 @@ def steps_go_on(events: Sequence[Event]) -> Iterator[str]:
             seen.add((turn, step))
 
 
-def verdicts(events: Sequence[Event]) -> Iterator[str]:
+def verdicts(events: Sequence[Event], load: Load) -> Iterator[str]:
     """Whoever completes after a verification has heard yes, last."""
     for session, facts in _sessions(events):
         asked: set[str] = set()
@@ -154,7 +154,7 @@ def verdicts(events: Sequence[Event]) -> Iterator[str]:
                 asked.add(body.activity_id)
                 holds = None
             elif isinstance(body, r.ActivityCompleted) and body.activity_id in asked:
-                holds = bool(load_json(body.result))
+                holds = bool(load(body.result))
             elif isinstance(body, r.SessionCompleted) and body.verified_by and not holds:
                 yield f"{session} is completed, verified by {body.verified_by}, which said {holds}"
 

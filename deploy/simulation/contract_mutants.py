@@ -8,6 +8,7 @@ from ...events import evolve_receiving as receiving
 from ...processors import handler as sessions
 from ...processors.activities import attempt as attempts
 from ...processors.activities import core as workers
+from ...processors.activities.jobs import Job
 from ...processors.activities.once import OnceTasks
 from ...processors.activities.runner import LookUps
 from ...processors.handler import CommandHandler
@@ -27,6 +28,13 @@ CONTRACT_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "takes every task for a fresh one",
         plant((simulated, "steps_of", wrong.all_is_fresh)),
+    ),
+    Mutant(
+        "calls as if its partitions were still its own",
+        plant(
+            (simulated.WorkerActor, "_is_stale", lambda _self: False),
+            (Job, "is_lost", property(lambda _self: False)),
+        ),
     ),
     Mutant(
         "commits what may run once after it has run",

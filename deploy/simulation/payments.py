@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from ...events import records as r
 from ...events.contracts import LOOKUP, ONCE
-from ...events.payloads import load_json
 from ...events.records import Event
 from ...processors.simulation.downstream import Bank
 from ...processors.simulation.tools import charge, take_back, transfer, wire
+
+Load = Callable[[r.Payload], Any]
+"""Reads a payload, whichever way it went."""
 
 PAYMENTS = (charge.name, transfer.name, wire.name)
 
@@ -52,7 +55,7 @@ def told_of(events: Sequence[Event]) -> dict[str, Told]:
     return found
 
 
-def payments(bank: Bank, events: Sequence[Event]) -> Iterator[str]:
+def payments(bank: Bank, events: Sequence[Event], load: Load) -> Iterator[str]:
     """Each key by its contract."""
     told = told_of(events)
     for key in bank.calls.keys() | bank.charges.keys():
@@ -60,11 +63,11 @@ def payments(bank: Bank, events: Sequence[Event]) -> Iterator[str]:
             yield f"{key} was charged, and nobody asked for it"
     for key, payment in told.items():
         if payment.request.name in PAYMENTS:
-            yield from _paid(bank, key, payment)
-    yield from _undone(bank, told, events)
+            yield from _paid(bank, key, payment, load)
+    yield from _undone(bank, told, events, load)
 
 
-def _paid(bank: Bank, key: str, payment: Told) -> Iterator[str]:
+def _paid(bank: Bank, key: str, payment: Told, load: Load) -> Iterator[str]:
     request, end = payment.request, payment.end
     charged, calls = len(bank.charges[key]), bank.calls[key]
     name = f"{request.name} {key}"
@@ -75,8 +78,8 @@ def _paid(bank: Bank, key: str, payment: Told) -> Iterator[str]:
     if isinstance(end, r.ActivityCompleted):
         if charged != 1:
             yield f"{name} is completed, and was charged {charged} times"
-        elif load_json(end.result) != bank.charges[key][0].receipt:
-            yield f"{name} is completed with {load_json(end.result)!r}, which is not its receipt"
+        elif load(end.result) != bank.charges[key][0].receipt:
+            yield f"{name} is completed with {load(end.result)!r}, which is not its receipt"
     if isinstance(end, r.ActivityFailed) and charged:
         certain = end.failure.kind == "nothing_done" or (
             request.contract == LOOKUP and end.worker and end.failure.kind in NOT_DONE
@@ -89,12 +92,14 @@ def _paid(bank: Bank, key: str, payment: Told) -> Iterator[str]:
             yield f"{name} is told to have failed ({end.failure.kind}) by the clock, and was charged"
 
 
-def _undone(bank: Bank, told: dict[str, Told], events: Sequence[Event]) -> Iterator[str]:
+def _undone(
+    bank: Bank, told: dict[str, Told], events: Sequence[Event], load: Load
+) -> Iterator[str]:
     """A transfer that its workflow waits for is undone where it is uncertain; and no other is."""
     undos: dict[str, list[Told]] = defaultdict(list)
     for payment in told.values():
         if payment.request.name == take_back.name:
-            undos[load_json(payment.request.arguments)["done_key"]].append(payment)
+            undos[load(payment.request.arguments)["done_key"]].append(payment)
     ended = {e.envelope.session_id for e in events if isinstance(e.body, _ENDS)}
     held = {e.envelope.session_id for e in events if isinstance(e.body, _STOPS)}
     for key, payment in told.items():

@@ -29,7 +29,7 @@ async def perform(words: Words[B], call: Call) -> B:
         return words.failed(call.task, error)
     except BaseException as error:  # noqa: BLE001 whatever a tool raises is its failure, and is reported
         return words.timed_out(call.task) if scope.expired() else words.failed(call.task, error)
-    return words.completed(call, result)
+    return await words.completed_aside(call, result)
 
 
 def perform_sync(words: Words[B], call: Call) -> B:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
+from ...events.blobs import Blobs
 from ...events.log.protocol import Log
 from ...events.topics import Topics
 from ..failpoints import no_failpoint
@@ -44,6 +45,7 @@ class Worker:
         *,
         worker_id: str,
         digest_key: bytes,
+        blobs: Blobs | None = None,
         now_ms: Callable[[], int],
         queues: Sequence[str] | None = None,
         group: str | None = None,
@@ -66,7 +68,7 @@ class Worker:
             raise ValueError(f"drain_ms is {drain_ms}, it must be zero or more")
         self.app = app
         self._monotonic = monotonic
-        runner = Runner(app.activities, worker_id=worker_id, digest_key=digest_key)
+        runner = Runner(app.activities, worker_id=worker_id, digest_key=digest_key, blobs=blobs)
         self._superseded = Superseded(log, topics.attempts)
         self.lanes = [
             Lane(

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from ...commands.check import Facts
+from ...events.blobs import MemoryBlobs
 from ...events.log.memory import MemoryLog
 from ...events.log.memory_faults import Hung
 from ...events.log.protocol import LogFault
@@ -53,6 +54,7 @@ class Scene:
     faults: SeededFaults
     downstream: Downstream
     counts: Counter[str] = field(default_factory=Counter)
+    blobs: MemoryBlobs = field(default_factory=MemoryBlobs)
     errors: list[str] = field(default_factory=list)
     app: App = field(default_factory=lambda: APP)
     """What is deployed; a careless deploy brings something else besides, for a while."""
@@ -259,7 +261,8 @@ class ProcessorActor(Actor):
         scene, plan = self.scene, self.scene.plan
         deploys = plan.deploys and scene.faults.active
         self.app = scene.rng.choice(APPS) if deploys else scene.app
-        handler = CommandHandler(self.app, Facts(DIGEST_KEY), always_replay=plan.always_replay)
+        facts = Facts(DIGEST_KEY, blobs=scene.blobs)
+        handler = CommandHandler(self.app, facts, always_replay=plan.always_replay)
         settings = LoopSettings(
             group=GROUP,
             name=self.name,

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from ...commands import models as m
+from ...events.blobs import put_payload
 from ...events.payloads import json_payload
 from ...events.records import Outcome
 from .actors import DIGEST_KEY, Scene
@@ -27,9 +28,10 @@ def signal(rng: random.Random) -> m.SendSignal:
     return m.SendSignal(name, json_payload(data, DIGEST_KEY))
 
 
-def trigger(rng: random.Random) -> m.StartTurn:
+def trigger(scene: Scene) -> m.StartTurn:
     """A turn without a message."""
-    data = json_payload({"text": script(rng)}, DIGEST_KEY)
+    rng = scene.rng
+    data = put_payload({"text": script(rng)}, "acme", DIGEST_KEY, scene.blobs)
     return m.StartTurn(rng.choice(TRIGGERS), "it was time", data)
 
 

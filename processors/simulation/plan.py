@@ -5,13 +5,18 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
+from ...events.limits import PAYLOAD_MAX
+
 CALM, ROUGH, WILD = 0.0, 0.02, 0.08
 """Share of calls to the log that go wrong, in three kinds of seeds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One seed's world. `ticks` are the steps with faults; `marker_pace` is how soon late markers are written."""
+    """One seed's world. `ticks` are the steps with faults; `marker_pace` is how soon late markers are written.
+
+    Payloads of more than `inline_max` bytes go by reference.
+    """
 
     seed: int
     partitions: int
@@ -34,6 +39,7 @@ class Plan:
     deploys: bool
     guarded: bool
     """Whether, half way, everybody is replaced at once by the next release, which guards what it changes."""
+    inline_max: int
 
     @classmethod
     def draw(cls, seed: int) -> Plan:
@@ -63,4 +69,5 @@ class Plan:
             skews_ms=tuple(rng.choice(skews) for _ in range(processors)),
             deploys=deploys,
             guarded=not deploys and rng.random() < 0.1,
+            inline_max=rng.choice((4, 30, PAYLOAD_MAX, PAYLOAD_MAX)),
         )

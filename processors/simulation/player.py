@@ -151,8 +151,9 @@ async def _receive(turn: Turn, step: str, argument: str) -> None:
             decided = await turn.first(turn.approval(refund.call(700)), turn.sleep(1))
             await turn.say(f"{decided.index}")
         case "both":
-            answers = await turn.gather(turn.run(think.call("a")), turn.run(think.call("b")))
-            await turn.say([*answers])
+            asked = turn.approval(refund.call(900))
+            answer, verdict = await turn.gather(turn.run(crunch.call("steady")), asked)
+            await turn.say(f"{answer} {verdict.decision}")
         case "version":
             await turn.say(f"{turn.version(argument)}")
         case "artifact":

@@ -13,7 +13,7 @@ from ...events.payloads import json_payload
 from ...events.records import ActivityTask
 from ..activities.attempt import LookUp, Run, Say, Step, Steps, Wait, fenced, steps_of
 from ..activities.beats import AttemptCancelled, Beat, Beats, Stop
-from ..activities.core import WorkerCore
+from ..activities.core import SESSION_TIMEOUT_MS, WorkerCore
 from ..activities.inside import INSIDE, Inside
 from ..activities.jobs import Job
 from ..activities.offsets import Watermark
@@ -37,7 +37,7 @@ def worker_group(queue: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """An attempt that was started, and how far the commands topic went when its partition was taken over."""
+    """An attempt that was started, the digest of its arguments, and how far the commands topic went when its partition was taken over."""
 
     command_id: str
     idempotency_key: str
@@ -86,10 +86,13 @@ class WorkerActor(Actor):
         self._starts = starts
         self._known: dict[Watermark, dict[Place, int]] = {}
         self._core: WorkerCore
-        self._runner = Runner(APP.activities, worker_id=self.name, digest_key=DIGEST_KEY)
+        self._runner = Runner(
+            APP.activities, worker_id=self.name, digest_key=DIGEST_KEY, blobs=scene.blobs
+        )
         self._waiting: list[Job] = []
         self._running: list[_Running] = []
         self._quiet = 0
+        self._heard_ms = 0
 
     @property
     def idle(self) -> bool:
@@ -180,6 +183,7 @@ class WorkerActor(Actor):
     def _poll(self) -> str:
         room = max(1, HELD_MAX - len(self._waiting) - len(self._running))
         jobs = self._core.poll(room, 0)
+        self._heard_ms = self.scene.clock.ms
         ends: dict[Place, int] | None = None
         for place in self._core.offsets.places:
             mark = self._core.offsets.mark(place)
@@ -193,6 +197,10 @@ class WorkerActor(Actor):
         if not self.scene.faults.active:
             self._core.commit()
         return "w.leased" if jobs else "w.polled"
+
+    def _is_stale(self) -> bool:
+        """Whether its session may be over without its knowledge; see `Driver`."""
+        return self.scene.clock.ms - self._heard_ms > SESSION_TIMEOUT_MS
 
     def _ends(self) -> dict[Place, int]:
         found = self.scene.log.ends(self._places, Isolation.UNCOMMITTED)
@@ -208,11 +216,12 @@ class WorkerActor(Actor):
             and now_ms - job.taken_at * 1000 > job.task.heartbeat_ms
         ):
             self.scene.counts["queued for longer than a heartbeat"] += 1
+        stale = self._is_stale()
         steps = steps_of(
             self._runner,
             job.task,
-            fresh=job.fresh,
-            waited_ms=now_ms - round(job.taken_at * 1000),
+            fresh=job.fresh and (job.once or not stale),
+            waited_ms=0 if stale else now_ms - round(job.taken_at * 1000),
             is_over=lambda: self._core.is_over(job),
         )
         running = _Running(job, steps, next(steps), now_ms)
@@ -248,6 +257,8 @@ class WorkerActor(Actor):
                 running.beats = self._beats_of(job.task)
                 running.beats.begin()
             return "w.begun"
+        if isinstance(step, LookUp) and self._is_stale():
+            self._poll()  # its intake goes on while it waits to look
         World.downstream = self.scene.downstream
         running.ready_ms = now_ms + _lasts_ms(step)
         came, ended = _played(step, running.beats)
@@ -279,6 +290,34 @@ class WorkerActor(Actor):
         """A row of the contracts' table was met."""
         self.scene.counts[f"row: {task.contract} {what}"] += 1
 
+    def freeze(self, for_ms: int) -> None:
+        """See `Actor`; what is sent is sent: no pause of the caller holds a call back that is on its way."""
+        for running in self._running:
+            self._send_off(running)
+        super().freeze(for_ms)
+
+    def _send_off(self, running: _Running) -> None:
+        if running.job.begun and isinstance(running.step, Run):
+            self._take_step(running)
+
+    def stop(self) -> None:
+        """SIGTERM: gives back what has not begun, cuts the rest off, and leaves."""
+        if not self.up:
+            return
+        self.scene.counts["fault: worker stopped"] += 1
+        try:
+            with suppress(LogFault):
+                for job in self._waiting:
+                    self._core.give_back(job)
+                for running in self._running:
+                    running.close(completed=False)
+                    self._core.give_back(running.job)
+                self._core.flush(0)
+                self._core.close()
+        except Killed:
+            pass
+        self._down(self.scene.rng.choice((10, 500)))
+
     def _draining(self, places: Sequence[Place]) -> None:
         """Before partitions go: what waits is given back; what runs may finish in time, or not."""
         for job in [job for job in self._waiting if job.lies_in(places)]:
@@ -286,6 +325,7 @@ class WorkerActor(Actor):
             self._core.give_back(job)
         for running in [r for r in self._running if r.job.lies_in(places)]:
             if self.scene.rng.random() >= 0.5:
+                self._send_off(running)
                 continue
             if isinstance(running.step, Say):
                 self._advance(running)

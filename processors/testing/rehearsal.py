@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 from ...commands import models as m
 from ...events import records as r
 from ...events.contracts import ONCE
-from ...events.payloads import json_payload
 from ...events.state import Hold, OpenApproval, Uncertain
 from ..durations import Duration, to_ms
 from ..session import ENGINE, Stamped
@@ -52,7 +51,7 @@ def rehearse(
         raise Misuse(f"starts_at={starts_at!r} has no time zone: give tzinfo=UTC")
     now_ms = (starts_at - EPOCH) // timedelta(milliseconds=1)
     engine = Engine(app, session_id, now_ms, always_replay=always_replay)
-    stage = Stage(app, DIGEST_KEY)
+    stage = Stage(app, DIGEST_KEY, engine.blobs)
     stage.fake(activities or {})
     return Rehearsal(engine, stage, name)
 
@@ -70,7 +69,7 @@ class Rehearsal(Story):
     def send(self, message: str | Mapping[str, Any], *, by: str = "customer") -> None:
         """Sends a message: its text, or a JSON object (`text` in it is `message.text` in the workflow)."""
         content = {"text": message} if isinstance(message, str) else dict(message)
-        self._command(m.SendMessage(json_payload(content, DIGEST_KEY)), actor=by)
+        self._command(m.SendMessage(self._engine.payload(content)), actor=by)
 
     def approve(self, name: str | None = None, *, by: str | None = None, comment: str = "") -> None:
         """Approves what is proposed; `name` (the activity's, or the proposal's id) where several are open."""
@@ -82,13 +81,13 @@ class Rehearsal(Story):
 
     def signal(self, name: str, data: Any = None, *, by: str = "service") -> None:
         """Sends a signal of this name with this data (anything that is JSON)."""
-        self._command(m.SendSignal(name, json_payload(data, DIGEST_KEY)), actor=by)
+        self._command(m.SendSignal(name, self._engine.payload(data)), actor=by)
 
     def trigger(
         self, kind: str, reason: str = "", data: Any = None, *, by: str = "service"
     ) -> None:
         """Asks for a turn without a message: an occasion of this kind, such as `schedule`."""
-        self._command(m.StartTurn(kind, reason, json_payload(data, DIGEST_KEY)), actor=by)
+        self._command(m.StartTurn(kind, reason, self._engine.payload(data)), actor=by)
 
     def resolve(
         self, name: str | None, result: Any, *, by: str = "operator", comment: str = ""
@@ -102,7 +101,7 @@ class Rehearsal(Story):
         if isinstance(found, Exception):
             body = m.ResolveActivity(doubt.activity_id, "failed", None, comment or str(found))
         else:
-            payload = json_payload(found, DIGEST_KEY)
+            payload = self._engine.payload(found)
             body = m.ResolveActivity(doubt.activity_id, "completed", payload, comment)
         self._command(body, actor=by)
 

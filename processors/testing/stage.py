@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from ...commands.models import CompleteActivity, FailActivity
+from ...events.blobs import Blobs, fetched
 from ...events.payloads import load_json
 from ...events.records import ActivityTask, Failure
 from ..activities.attempt import LookUp, Run, Say, steps_of
@@ -37,8 +38,10 @@ KINDS = (
     "cut_off",
     "unknown_activity",
     "wrong_arguments",
+    "arguments_unavailable",
     "unserialisable_result",
     "result_too_large",
+    "result_not_stored",
 )
 """How an attempt may fail, in the words of `activities/runner.py`."""
 
@@ -71,6 +74,7 @@ class Stage:
 
     app: App
     digest_key: bytes
+    blobs: Blobs
     calls: list[Called] = field(default_factory=list)
     _fakes: dict[str, Any] = field(default_factory=dict)
     _failures: dict[str, deque[Failure]] = field(default_factory=dict)
@@ -131,7 +135,7 @@ class Stage:
     def _call(self, call: Call) -> Body | None:
         task = call.task
         self._done.setdefault(task.idempotency_key, None)
-        arguments: dict[str, Any] = load_json(task.arguments)
+        arguments = self._arguments(task)
         self.calls.append(Called(task.name, arguments, task.idempotency_key))
         answer = self._draw(task)
         if isinstance(answer, Failure):
@@ -202,7 +206,7 @@ class Stage:
             self._drawn[attempt] = given.popleft()
         else:
             told = f"the answers for {task.name!r} are used up, and it is called once more"
-            raise Misuse(f"{told}, with {load_json(task.arguments)}: give one answer per call")
+            raise Misuse(f"{told}, with {self._arguments(task)}: give one answer per call")
         return self._drawn[attempt]
 
     def _run_real(self, call: Call, words: Words[B]) -> B:
@@ -222,9 +226,16 @@ class Stage:
             return words.failed(call.task, error)
         return words.completed(call, result)
 
+    def _arguments(self, task: ActivityTask) -> dict[str, Any]:
+        recorded = fetched(task.arguments, task.tenant, self.digest_key, self.blobs)
+        arguments: dict[str, Any] = load_json(recorded)
+        return arguments
+
     @property
     def _runner(self) -> Runner:
-        return Runner(self.app.activities, worker_id=WORKER, digest_key=self.digest_key)
+        return Runner(
+            self.app.activities, worker_id=WORKER, digest_key=self.digest_key, blobs=self.blobs
+        )
 
 
 def _name(task: ActivityTask) -> str:

@@ -17,6 +17,7 @@ from wakeful.commands.models import (
 )
 from wakeful.events import records as r
 from wakeful.events.payloads import json_payload
+from wakeful.processors.workflow.claims import Claims
 from wakeful.processors.workflow.replay import Rebuilt, rebuild
 
 __all__ = ["Desk", "Hand", "Message", "Turn", "find_order", "kinds", "refund", "workflow"]
@@ -115,7 +116,13 @@ def replayed(hand: Hand, code: Any, journal: list[r.Event]) -> Any:
     context = advance._context(position, desk.Facts(KEY))
     begun = journal[0].body
     data = begun.state if isinstance(begun, r.TurnContinued) else state.data
-    return rebuild(code, context, data, advance._message(state), journal)
+    return rebuild(
+        code,
+        context,
+        data,
+        advance._message(state, Claims(context.tenant, context.digest_key, None)),
+        journal,
+    )
 
 
 def is_rebuilt(result: Any) -> bool:
