@@ -312,6 +312,7 @@ class WorkerActor(Actor):
                 for running in self._running:
                     running.close(completed=False)
                     self._core.give_back(running.job)
+                self._waiting, self._running = [], []
                 self._core.flush(0)
                 self._core.close()
         except Killed:

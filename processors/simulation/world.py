@@ -265,8 +265,8 @@ class World:
         elif roll < 0.55:
             actor.freeze(rng.choice((100, 1_000, 3_000, 8_000)))
         elif roll < 0.7:
-            stopped: ProcessorActor | WorkerActor = rng.choice([*self.processors, *self.workers])
-            stopped.stop()
+            stops = [each.stop for each in self.processors] + [each.stop for each in self.workers]
+            rng.choice(stops)()
         elif roll < 0.8:
             rng.choice(self.processors).copy_disk()
         elif roll < 0.9:
