@@ -9,8 +9,9 @@ from __future__ import annotations
 import hmac
 import re
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass, replace
-from typing import Any, Protocol
+from dataclasses import is_dataclass, replace
+from functools import cache
+from typing import Any, Protocol, get_args, get_type_hints
 
 from .errors import BlobDamaged, BlobMissing, BlobUnavailable, InvalidPayload, PayloadTooLarge
 from .keys import ID
@@ -161,8 +162,23 @@ def payloads_in(record: Any) -> Iterator[Payload]:
         for item in record:
             yield from payloads_in(item)
     elif is_dataclass(record):
-        for each in fields(record):
-            yield from payloads_in(getattr(record, each.name))
+        kind: Any = type(record)
+        for name in _holders(kind):
+            yield from payloads_in(getattr(record, name))
+
+
+@cache
+def _holders(kind: type) -> tuple[str, ...]:
+    """The fields of a record that can hold a payload, by their types."""
+    return tuple(name for name, hint in get_type_hints(kind).items() if _may_hold(hint))
+
+
+def _may_hold(hint: Any) -> bool:
+    parts = get_args(hint)
+    if parts:
+        return any(_may_hold(part) for part in parts)
+    kind: Any = hint
+    return hint is Payload or (is_dataclass(hint) and bool(_holders(kind)))
 
 
 def other_bytes(ref: str, *, size: int, found: int) -> BlobDamaged:

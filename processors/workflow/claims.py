@@ -50,6 +50,8 @@ class Claims:
 
     def store(self, bodies: Iterable[r.EventBody]) -> None:
         """Puts the bytes that these facts refer to; they are recorded next."""
+        if not self._unstored:
+            return
         for payload in payloads_in(tuple(bodies)):
             data = self._unstored.pop(payload.ref, None) if payload.ref is not None else None
             if data is not None and payload.ref is not None and self._blobs is not None:
@@ -57,6 +59,8 @@ class Claims:
 
     def forget(self, recorded: Iterable[r.Event]) -> None:
         """Lets go of the bytes that recorded facts refer to: they were stored before."""
+        if not self._unstored:
+            return
         for payload in payloads_in(tuple(event.body for event in recorded)):
             self._unstored.pop(payload.ref or "", None)
 
