@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..events.blobs import Blobs, is_foreign, payloads_in, why_no_reference
 from ..events.errors import InvalidPayload
 from ..events.limits import KEPT_BYTES_MAX, KEPT_COMMANDS_MAX, PAYLOAD_MAX
 from ..events.payloads import load_json
@@ -30,10 +31,14 @@ NAME_LENGTH_MAX = 200
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the shell looks up once per transaction and the core may use."""
+    """What the shell looks up once per transaction and the core may use; and the store of large payloads, if any.
+
+    What the store holds cannot change, so asking it is no less a fact than what it was asked for.
+    """
 
     digest_key: bytes
     control_offset: int | None = None
+    blobs: Blobs | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,16 @@ def is_repeat(head: Head, command: m.Command, command_hash: bytes) -> bool:
         s.command_id == command.header.command_id and s.command_hash == command_hash
         for s in head.dedupe
     )
+
+
+def check_scope(command: m.Command) -> Refusal | None:
+    """Whether all data that the command refers to is its own tenant's; by the names, no store is asked."""
+    tenant = command.header.tenant
+    for payload in payloads_in(command.body):
+        if is_foreign(payload, tenant):
+            told = f"reference {(payload.ref or '')[:NAME_LENGTH_MAX]!a} is not of tenant {tenant!r}: send your own data"
+            return Refusal("scope", "foreign_payload", told)
+    return None
 
 
 def check(
@@ -157,17 +172,18 @@ def _expected_seq(head: Head, command: m.Command) -> Refusal | None:
 
 
 def _freshness(state: State, command: m.Command) -> Refusal | None:
+    tenant = command.header.tenant
     match command.body:
         case m.SendMessage(message=payload):
-            return _message(payload) or check_room(state)
+            return _message(payload, tenant) or check_room(state)
         case m.DecideApproval() as decision:
             return _decision(state, decision)
         case m.SendSignal(name=name, data=payload):
-            return _name("signal", name) or _message(payload) or check_room(state)
+            return _name("signal", name) or _message(payload, tenant) or check_room(state)
         case m.StartTurn(trigger=trigger, data=payload):
-            return _trigger(trigger) or _message(payload) or check_room(state)
+            return _trigger(trigger) or _message(payload, tenant) or check_room(state)
         case m.ResolveActivity() as resolving:
-            return _resolution(state, resolving)
+            return _resolution(state, resolving, tenant)
         case m.ReleaseSession():
             if state.hold is None:
                 return Refusal(
@@ -195,13 +211,13 @@ def _trigger(trigger: str) -> Refusal | None:
     )
 
 
-def _resolution(state: State, body: m.ResolveActivity) -> Refusal | None:
+def _resolution(state: State, body: m.ResolveActivity, tenant: str) -> Refusal | None:
     if body.resolution not in ("completed", "failed"):
         told = f"resolution {body.resolution!r} is neither 'completed' nor 'failed'"
         return Refusal("freshness", "unknown_resolution", told)
     if any(u.activity_id == body.activity_id for u in state.uncertain):
         if (body.resolution == "completed") == (body.result is not None):
-            return None if body.result is None else _message(body.result)
+            return None if body.result is None else _message(body.result, tenant)
         told = "a completed activity has a result, and a failed one has none"
         return Refusal("freshness", "wrong_result", f"{told}: resolve {body.activity_id} so")
     for past in reversed(state.settled):
@@ -216,8 +232,14 @@ def _resolution(state: State, body: m.ResolveActivity) -> Refusal | None:
     )
 
 
-def _message(payload: Payload) -> Refusal | None:
-    """Whether a workflow could read it: one that cannot would hold the session, release after release."""
+def _message(payload: Payload, tenant: str) -> Refusal | None:
+    """Whether a workflow could read it: one that cannot would hold the session, release after release.
+
+    What a reference refers to is looked at when it is read: here no store is asked.
+    """
+    if payload.ref is not None:
+        told = why_no_reference(payload, tenant)
+        return None if told is None else Refusal("freshness", "invalid_payload", told)
     if payload.inline is not None and len(payload.inline) > PAYLOAD_MAX:
         told = f"a message of {len(payload.inline)} bytes is over the limit of {PAYLOAD_MAX}: send a reference"
         return Refusal("freshness", "payload_too_large", told)

@@ -14,10 +14,13 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Literal, Self
 
+from ..events.blobs import Blobs, fetched
 from ..events.errors import Rejected
 from ..events.headers import record_headers
 from ..events.keys import check_id, session_key
 from ..events.log.protocol import Log
+from ..events.payloads import load_json
+from ..events.records import Payload
 from ..events.topics import Topics
 from . import inputs
 from .models import (
@@ -63,16 +66,19 @@ class Client:
         actor: str,
         channel: str,
         digest_key: bytes,
+        blobs: Blobs | None = None,
         now_ms: Callable[[], int],
         new_id: Callable[[], str] = random_id,
         confirm_ms: int = CONFIRM_MS,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`blobs` is the store of what is too large for a record (`events/blob_patience.py` opens one)."""
         self.tenant = check_id("tenant", tenant)
         self.actor = inputs.name("actor", actor)
         self.channel = inputs.name("channel", channel)
         self.topics = topics
         self._digest_key = digest_key
+        self._blobs = blobs
         self._now_ms = now_ms
         self._new_id = new_id
         self._outlets = Outlets(log, confirm_ms=confirm_ms, monotonic=monotonic)
@@ -116,9 +122,7 @@ class Client:
 
         With a `signal_id` a repeat changes nothing.
         """
-        body = SendSignal(
-            inputs.name("signal", name), inputs.data("signal's data", data, self._digest_key)
-        )
+        body = SendSignal(inputs.name("signal", name), self.payload(data, "signal's data"))
         return self.post(session_id, body, signal_id, expected_seq=expected_seq).receipt()
 
     def start_turn(
@@ -138,7 +142,7 @@ class Client:
         body = StartTurn(
             inputs.trigger(trigger),
             inputs.text("reason", reason),
-            inputs.data("trigger's data", data, self._digest_key),
+            self.payload(data, "trigger's data"),
         )
         return self.post(session_id, body, trigger_id, expected_seq=expected_seq).receipt()
 
@@ -165,7 +169,7 @@ class Client:
             raise Rejected("a failed activity has no result: leave it out, or say 'completed'")
         found = None
         if resolution == "completed":
-            found = inputs.data("result", result, self._digest_key)
+            found = self.payload(result, "result")
         body = ResolveActivity(
             inputs.activity_id(activity_id), resolution, found, inputs.text("comment", comment)
         )
@@ -212,7 +216,21 @@ class Client:
     def message(self, message: Any) -> SendMessage:
         """The body of `send`, for `post`: a text becomes `{"text": …}`, other JSON stays as it is."""
         value = {"text": message} if isinstance(message, str) else message
-        return SendMessage(inputs.data("message", value, self._digest_key))
+        return SendMessage(self.payload(value, "message"))
+
+    def payload(self, value: Any, what: str = "payload") -> Payload:
+        """Anything that is JSON as commands carry it. What is too large for a record is in the store before this returns.
+
+        Without a store that is `PayloadTooLarge`, which calls it `what`; `BlobUnavailable` where the store is silent.
+        """
+        return inputs.data(what, value, self.tenant, self._digest_key, self._blobs)
+
+    def load(self, payload: Payload) -> Any:
+        """The value of a payload, as outcomes carry it: inline, or from the store, proved to be what was recorded.
+
+        Raises `BlobMissing`, `BlobDamaged` or `BlobUnavailable` where it is referred to and cannot be had.
+        """
+        return load_json(fetched(payload, self.tenant, self._digest_key, self._blobs))
 
     def post(
         self,

@@ -13,7 +13,7 @@ from ..events import records as r
 from ..events.limits import RESULTS_BYTES_SPARE, RESULTS_SPARE
 from ..events.state import MESSAGE, Head, SessionState, State, silent_from
 from . import models as m
-from .check import Refusal, check, check_age, check_kept, check_room, is_repeat
+from .check import Refusal, check, check_age, check_kept, check_room, check_scope, is_repeat
 from .reports import fell_silent, report, timed_out
 
 
@@ -65,6 +65,9 @@ def decide(
 
     `encoded` is the command's fingerprint and Avro body, kept where the session is held (`keep`).
     """
+    stranger = check_scope(command)
+    if stranger is not None:
+        return stranger
     if session.state.hold is not None and not isinstance(
         command.body, m.CancelSession | m.ReleaseSession
     ):

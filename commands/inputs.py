@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
+from ..events.blobs import Blobs, put_payload
 from ..events.errors import InvalidKey, InvalidPayload, PayloadTooLarge, Rejected
 from ..events.limits import TEXT_MAX
-from ..events.payloads import json_payload
 from ..events.records import Payload
 from ..events.state import MESSAGE
 from .check import NAME_LENGTH_MAX
@@ -64,12 +64,13 @@ def text(what: str, value: str) -> str:
     return value
 
 
-def data(what: str, value: object, digest_key: bytes) -> Payload:
-    """Anything that is JSON, as it is stored."""
+def data(what: str, value: object, tenant: str, digest_key: bytes, blobs: Blobs | None) -> Payload:
+    """Anything that is JSON, as it is stored; where it is too large for a record, it is in the store of blobs by then."""
     try:
-        return json_payload(value, digest_key)
+        return put_payload(value, tenant, digest_key, blobs)
     except PayloadTooLarge as error:
-        raise PayloadTooLarge(f"the {what}", size=error.size, limit=error.limit) from None
+        size, limit, advice = error.size, error.limit, error.advice
+        raise PayloadTooLarge(f"the {what}", size=size, limit=limit, advice=advice) from None
 
 
 def digest(value: bytes | str) -> bytes:

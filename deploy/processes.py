@@ -26,11 +26,13 @@ from types import FrameType
 import structlog
 
 from ..commands.check import Facts
+from ..events.blob_patience import TRANSACTION_LIMIT_MS
 from ..events.codec import decode_event
 from ..events.log.kafka import KafkaLog
 from ..events.log.protocol import Fatal, Isolation, Log, LogFault, Place
 from ..events.log.watchdog import Watchdog
 from ..processors.activities.hung import Hung
+from ..processors.activities.leases import Leases, NoLeases
 from ..processors.activities.worker import (
     CONCURRENCY_DEFAULT,
     SYNC_CONCURRENCY_DEFAULT,
@@ -41,6 +43,7 @@ from ..processors.app import App
 from ..processors.failpoints import Failpoints, kill_self
 from ..processors.handler import CommandHandler
 from ..processors.loop import Loop, LoopFailed, LoopSettings
+from .blobs import blobs_of, prove_blobs
 from .clock import SystemClock
 from .exits import Exit, Stopped
 from .settings import Settings
@@ -124,9 +127,11 @@ def run_processor(settings: Settings, app: App, ordinal: int) -> Exit:
     group = processors_group(settings)
     name = f"{group}.{ordinal}"
     hit = crash_points(settings)
+    prove_blobs(settings)
     with opened_log(settings, name) as log:
         folder = _store_folder(settings, log.cluster_id(), ordinal)
-        facts = Facts(digest_key=settings.digest_key)
+        blobs = blobs_of(settings, limit_ms=TRANSACTION_LIMIT_MS)
+        facts = Facts(digest_key=settings.digest_key, blobs=blobs)
         handler = CommandHandler(
             app, facts, always_replay=settings.always_replay, limit=TimeLimit()
         )
@@ -165,17 +170,21 @@ def run_worker(
 ) -> Exit:
     """Runs activities of these queues (all of the app's by default) until SIGTERM or SIGINT, then drains."""
     worker_id = name or f"{_host()}-{os.getpid()}"
-    with opened_log(settings, f"{settings.namespace}.worker.{worker_id}") as log:
+    prove_blobs(settings)
+    client = f"{settings.namespace}.worker.{worker_id}"
+    with opened_log(settings, client) as log, opened_leases(settings, worker_id) as leases:
         worker = Worker(
             log,
             settings.topics,
             app,
             worker_id=worker_id,
             digest_key=settings.digest_key,
+            blobs=blobs_of(settings),
             now_ms=SystemClock().now_ms,
             queues=queues,
             concurrency=concurrency,
             sync_concurrency=sync_concurrency,
+            leases=leases,
             hit=crash_points(settings),
         )
         _spare_collections()
@@ -183,6 +192,31 @@ def run_worker(
         run_until_signalled(worker)
     logger.info("worker ended", worker=worker_id)
     return Exit.DONE
+
+
+@contextmanager
+def opened_leases(settings: Settings, worker_id: str) -> Iterator[Leases]:
+    """In Redis where there is one; nothing depends on it, so neither does a worker's start."""
+    if settings.redis is None:
+        yield NoLeases()
+        return
+    try:
+        from ..processors.activities.redis_leases import RedisLeases
+
+        leases = RedisLeases(
+            settings.redis,
+            namespace=settings.namespace,
+            worker_id=worker_id,
+            monotonic=time.monotonic,
+        )
+    except (ImportError, ValueError) as error:
+        logger.warning("the worker starts without redis", why=type(error).__name__)
+        yield NoLeases()
+        return
+    try:
+        yield leases
+    finally:
+        leases.close()
 
 
 def run_projector(settings: Settings) -> Exit:

@@ -6,6 +6,7 @@
 | `WAKEFUL_POSTGRES` | libpq URL | the local stack's |
 | `WAKEFUL_REDIS` | Redis URL | the local stack's |
 | `WAKEFUL_CLUSTER_ID` | the only cluster that is meant | the local stack's; another broker's is not checked |
+| `WAKEFUL_BLOBS` | where payloads over 256 KiB lie: `file:///…`, `s3://…`; the same for all processes | with the local stack's Kafka: `blobs` in the home; else none |
 | `WAKEFUL_NAMESPACE` | first part of topics' names, and schema in Postgres | `wakeful` |
 | `WAKEFUL_TENANT` | whose sessions the command line speaks of | `local` |
 | `WAKEFUL_ACTOR` | who speaks, in the record | the user's name |
@@ -47,12 +48,15 @@ PARTITIONS_MAX = 1_000
 REPLICAS_MAX = 10
 """More copies of one record nobody keeps; a typo in it would stop every producer."""
 
+_URL = re.compile(r"[a-z][a-z0-9+.:-]*://.", re.ASCII)
+
 _HEX = re.compile(r"(?:[0-9a-fA-F]{2}){16,}")
 
 _EXPECTED = {
     "partitions": f"a whole number from 1 to {PARTITIONS_MAX}; {PARTITIONS_PRODUCTION} are the advice for production",
     "min_insync_replicas": f"a whole number from 1 to {REPLICAS_MAX}",
     "always_replay": "0 or 1",
+    "blobs": "a URL such as file:///var/lib/wakeful/blobs or s3://bucket/blobs",
     "log": "debug, info, warning or error",
     "log_format": "text or json",
 }
@@ -67,6 +71,7 @@ class Settings(BaseModel):
     postgres: str | None = Field(default=None, repr=False)
     redis: str | None = Field(default=None, repr=False)
     cluster_id: str | None = None
+    blobs: str | None = Field(default=None, repr=False)
     namespace: str = "wakeful"
     tenant: str = "local"
     actor: str = "operator"
@@ -88,6 +93,13 @@ class Settings(BaseModel):
     @classmethod
     def _tenant(cls, value: str) -> str:
         return _fitting(lambda: check_id("tenant", value))
+
+    @field_validator("blobs")
+    @classmethod
+    def _blobs(cls, value: str | None) -> str | None:
+        if value is not None and not _URL.match(value):
+            raise ValueError("it is not a URL")
+        return value
 
     @field_validator("failpoint")
     @classmethod
@@ -133,6 +145,7 @@ class Settings(BaseModel):
             "POSTGRES": self.postgres,
             "REDIS": self.redis,
             "CLUSTER_ID": self.cluster_id,
+            "BLOBS": self.blobs,
             "NAMESPACE": self.namespace,
             "TENANT": self.tenant,
             "ACTOR": self.actor,
@@ -201,8 +214,10 @@ def _with_stack(settings: Settings, given: dict[str, Any], environ: Mapping[str,
         cluster_id = stack.cluster_id()
     except StackError as error:
         raise Stopped(Exit.UNAVAILABLE, str(error)) from error
-    if cluster_id and settings.kafka in (None, filled["kafka"]):
-        filled["cluster_id"] = cluster_id
+    if settings.kafka in (None, filled.get("kafka")):
+        if cluster_id:
+            filled["cluster_id"] = cluster_id
+        filled["blobs"] = (settings.home.absolute() / "blobs").as_uri()
     return _checked({**filled, **given})
 
 

@@ -12,9 +12,12 @@ class WakefulError(Exception):
     │   ├── InvalidKey       a tenant, session id or key that cannot be one
     │   ├── PayloadTooLarge  more bytes than one record may carry
     │   ├── InvalidPayload   a value that has no JSON form, or bytes that are not what they say
+    │   ├── BlobMissing      a reference to what is not in the store; right again once it is put back
     │   └── Undecodable      stored bytes that are not a record; they go to the dead letters
     ├── Transient            retried with a bound
+    │   └── BlobUnavailable  the store did not answer, or cannot be spoken to
     └── Corrupt              an invariant is broken: stop, page a person
+        └── BlobDamaged      a blob that is not what its reference says
     ```
     """
 
@@ -59,14 +62,32 @@ class InvalidPayload(Rejected):
 
 
 class PayloadTooLarge(Rejected):
-    """More bytes than one record may carry; `size` and `limit` are in bytes."""
+    """More bytes than one record, or a blob, may carry; `size` and `limit` are in bytes."""
 
-    def __init__(self, what: str, *, size: int, limit: int) -> None:
-        super().__init__(
-            f"{what} is {size} bytes and the limit is {limit}: store it elsewhere and pass a reference"
-        )
+    def __init__(
+        self,
+        what: str,
+        *,
+        size: int,
+        limit: int,
+        advice: str = "store it elsewhere and pass a reference",
+    ) -> None:
+        super().__init__(f"{what} is {size} bytes and the limit is {limit}: {advice}")
         self.size = size
         self.limit = limit
+        self.advice = advice
+
+
+class BlobMissing(Rejected):
+    """A reference to what is not in the store."""
+
+
+class BlobUnavailable(Transient):
+    """Whether the store has it cannot be told now: no answer, no access, no store, or no driver for it."""
+
+
+class BlobDamaged(Corrupt):
+    """A blob, or a reference, that is not what the record says: size, digest or name differ."""
 
 
 class Undecodable(Rejected):

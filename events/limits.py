@@ -7,6 +7,9 @@ KIB = 1024
 PAYLOAD_MAX = 256 * KIB
 """User data in one record; more is stored elsewhere and referenced."""
 
+BLOB_MAX = 64 * 1024 * KIB
+"""User data behind a reference: it is read whole, into the memory of whoever reads it."""
+
 COMMAND_MAX = 512 * KIB
 """A payload, a failure's texts, and what is around them."""
 

@@ -9,11 +9,23 @@ from .records import Failure, RetryPolicy
 from .state import OpenActivity
 
 RETRIED_KINDS = frozenset(
-    {"raised", "timed_out", "unknown_activity", "nothing_done", "look_up_failed", "worker_died"}
+    {
+        "raised",
+        "timed_out",
+        "unknown_activity",
+        "nothing_done",
+        "look_up_failed",
+        "worker_died",
+        "arguments_unavailable",
+        "result_not_stored",
+    }
 )
-"""Failures that may pass by themselves. The others (wrong arguments, a result that cannot be stored) do not."""
+"""Failures that may pass by themselves. The others (wrong arguments, a result that has no JSON form) do not."""
 
-NOTHING_RAN = frozenset({"unknown_activity", "wrong_arguments", "nothing_done"})
+NEVER_BEGUN = frozenset({"unknown_activity", "wrong_arguments", "arguments_unavailable"})
+"""Failures of attempts that a worker could not even begin."""
+
+NOTHING_RAN = NEVER_BEGUN | {"nothing_done"}
 """Failures after which it is certain that the tool changed nothing."""
 
 LOOKED_UP = frozenset({"raised", "timed_out"})
@@ -47,7 +59,7 @@ def leaves_doubt(activity: OpenActivity, failure: Failure) -> bool:
 
     An attempt that a worker could not even begin says nothing about the attempts before it.
     """
-    never_begun = failure.kind in ("unknown_activity", "wrong_arguments")
+    never_begun = failure.kind in NEVER_BEGUN
     return in_doubt(activity.contract, failure) or (activity.doubtful and never_begun)
 
 

@@ -52,8 +52,10 @@ def gather(declared: Iterable[object], *, name: str = "app") -> App:
                 raise AppError(
                     f"workflow {item.name!r} version {item.version} is declared twice in {name}"
                 )
-        elif isinstance(item, Activity) and app.activities.setdefault(item.name, item) is not item:
-            raise AppError(f"activity {item.name!r} is declared twice in {name}")
+        elif isinstance(item, Activity):
+            for each in (item, *item.companions):
+                if app.activities.setdefault(each.name, each) is not each:
+                    raise AppError(f"activity {each.name!r} is declared twice in {name}")
     return app
 
 

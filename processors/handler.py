@@ -17,6 +17,7 @@ from ..commands.decide import decide, decide_parked, deliverable, due, keep, ref
 from ..commands.next_valid import next_valid, obligations
 from ..commands.wire import COMMANDS
 from ..events import records as r
+from ..events.blobs import BLOB_FAULTS, fetch
 from ..events.codec import EVENTS, Encoded
 from ..events.evolve import fold_head
 from ..events.hashing import event_hash
@@ -182,11 +183,17 @@ class CommandHandler:
         activity = self._app.activities.get(next(names, ""))
         if activity is None or resolved.result is None:
             return decided
+        key, blobs = self._facts.digest_key, self._facts.blobs
         try:
-            read_json(activity.result_type, resolved.result.inline or b"null")
+            read_json(
+                activity.result_type, fetch(resolved.result, command.header.tenant, key, blobs)
+            )
         except ValidationError as error:
             told = f"the result is not one of {activity.name}: {problems(error)}"
             return [refused(command, Refusal("freshness", "wrong_result", told))]
+        except BLOB_FAULTS as fault:
+            told = f"{fault.message}: put it there, then resolve again"
+            return [refused(command, Refusal("freshness", "payload_missing", told))]
         return decided
 
     def _record(self, session: Session, run: _Run, body: r.EventBody, actor: str) -> None:

@@ -11,6 +11,7 @@ from ..settings import Settings
 from .context import AsJson, kafka, queries, settings
 
 if TYPE_CHECKING:
+    from ...events.blobs import Blobs
     from ...events.log.protocol import Log, Place
     from ...projections.audit import Evidence
     from ...projections.queries import Queries
@@ -39,6 +40,10 @@ def verify(
             "--quiescent", help="Nothing runs and nothing is due: find what was left undone, too."
         ),
     ] = False,
+    blobs: Annotated[
+        bool,
+        typer.Option("--blobs", help="Read every payload that lies in the store of blobs, too."),
+    ] = False,
     as_json: AsJson = False,
 ) -> int:
     """Read all topics of the namespace and check every promise; exits with 1 if one is broken.
@@ -52,13 +57,15 @@ def verify(
     from .output import note, table, write_json
 
     given = settings()
+    store = _store(given) if blobs else None
     with kafka(given) as log:
         if views:
             with queries(given) as asked:
                 evidence = _evidence(given, log, asked, quiescent=quiescent)
         else:
             evidence = _evidence(given, log, None, quiescent=quiescent)
-    broken = audit(evidence, asked_by(decode_command))
+    asked_of = asked_by(decode_command)
+    broken = audit(evidence, asked_of, blobs=store, digest_key=given.digest_key)
     counts = {
         "events": len(evidence.events),
         "commands": len(evidence.commands),
@@ -84,6 +91,19 @@ def verify(
     also = " and the views" if counts["views"] else ""
     note(f"{read}{also}: every promise is kept")
     return Exit.DONE
+
+
+def _store(given: Settings) -> Blobs:
+    from ..blobs import blobs_of, prove_blobs
+
+    store = blobs_of(given)
+    if store is None:
+        raise Stopped(
+            Exit.USAGE,
+            "there is no store of blobs to look into: set WAKEFUL_BLOBS, or omit --blobs",
+        )
+    prove_blobs(given)
+    return store
 
 
 def _evidence(given: Settings, log: Log, asked: Queries | None, *, quiescent: bool) -> Evidence:

@@ -73,6 +73,7 @@ def kafka(given: Settings, *, may_be_empty: bool = False) -> Iterator[Log]:
 def client(given: Settings, log: Log, *, actor: str | None = None) -> Iterator[Client]:
     """A client that speaks for the user."""
     from ...commands.client import Client
+    from ..blobs import blobs_of
     from ..clock import SystemClock
 
     with Client(
@@ -82,6 +83,7 @@ def client(given: Settings, log: Log, *, actor: str | None = None) -> Iterator[C
         actor=actor or given.actor,
         channel=CHANNEL,
         digest_key=given.digest_key,
+        blobs=blobs_of(given),
         now_ms=SystemClock().now_ms,
     ) as opened:
         yield opened

@@ -137,7 +137,9 @@ def wanting(kind: str, id_: str, name: str, session_id: str, *, why: str = "") -
 
 
 def as_json(value: Any) -> Any:
-    """Any stored record as JSON; a payload as the value it holds."""
+    """Any stored record as JSON; a payload as the value it holds, or what it refers to."""
+    if isinstance(value, Payload) and value.ref is not None:
+        return {"ref": value.ref, "size": value.size}
     if isinstance(value, Payload):
         try:
             return load_json(value)

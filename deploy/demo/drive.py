@@ -199,7 +199,7 @@ class Drive:
             self.progress.approved += 1
 
     def _ask(self, outcome: Outcome) -> str:
-        arguments = json.loads((outcome.message and outcome.message.inline) or b"{}")
+        arguments = {} if outcome.message is None else self.decider.load(outcome.message)
         wrote = self._texts.get(outcome.session_id, "")
         decision = ask(self.view, wrote, outcome.detail or "", arguments)
         self._moved_s = monotonic()

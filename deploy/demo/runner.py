@@ -18,6 +18,7 @@ from ...commands.client import Client
 from ...events.errors import Transient
 from ...events.log.kafka import KafkaLog
 from ...processors.app import load_app
+from ..blobs import blobs_of
 from ..clock import SystemClock
 from ..processes import apply_topics, check_cluster, prepare_views
 from ..settings import Settings, load_settings
@@ -154,6 +155,7 @@ def _client(log: KafkaLog, settings: Settings, actor: str) -> Client:
         actor=actor,
         channel="demo",
         digest_key=settings.digest_key,
+        blobs=blobs_of(settings),
         now_ms=SystemClock().now_ms,
     )
 

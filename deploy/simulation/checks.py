@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from ...commands import models as m
 from ...commands.wire import decode_command
 from ...events import records as r
+from ...events.blobs import fetched
 from ...events.errors import Undecodable
 from ...events.headers import dead_letter_in
 from ...events.log.protocol import Place, Record
@@ -19,15 +21,25 @@ from ...events.payloads import load_json
 from ...events.records import Event
 from ...processors.activities.core import LATE_MS
 from ...processors.activities.settled import result_id
-from ...processors.simulation.actors import GROUP
+from ...processors.simulation.actors import DIGEST_KEY, GROUP
 from ...processors.simulation.clock import START_MS
 from ...processors.simulation.worker import worker_group
 from ...processors.simulation.workload import APPROVED_ABOVE, QUEUES, refund
 from ...processors.simulation.world import World
 from ...projections.audit import CHECKS, Evidence, asked_by, evidence_from_log
+from ...projections.audit.blobs import stored
 from ...projections.audit.folds import refold
 from ...projections.audit.history import History
 from .projecting import Database
+
+ENGINE_HOLDS = (
+    "engine_fault",
+    "does_not_fold",
+    "payload_missing",
+    "payload_damaged",
+    "payload_unavailable",
+)
+"""Holds that no script of the workload brings about."""
 
 
 class Findings:
@@ -62,6 +74,8 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
     for _, promise in CHECKS:
         for violation in promise(history, folded):
             findings.add(f"I{violation.invariant}", str(violation))
+    for violation in stored(history, world.scene.blobs, DIGEST_KEY):
+        findings.add(f"I{violation.invariant}", str(violation))
     if not rested:
         findings.add("I38", "the world did not come to rest after healing")
     findings.extend("I11", world.observer.differences())
@@ -73,7 +87,7 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
     findings.extend("I21", _log_time(evidence, events))
     findings.extend("I24", _decisions_name_what_they_decide(events, commands))
     findings.extend("I5", _messages_once(events))
-    findings.extend("I26", _gates_hold(events))
+    findings.extend("I26", _gates_hold(world, events))
     findings.extend("I17", _effects(world, events))
     findings.extend("I18", _recorded_work_is_not_redone(world, evidence))
     findings.extend("I3w", _tasks_are_done(world, evidence, events))
@@ -170,14 +184,19 @@ def _messages_once(events: Sequence[Event]) -> Iterator[str]:
             yield f"{session_id} received message {message_id} {times} times"
 
 
-def _gates_hold(events: Sequence[Event]) -> Iterator[str]:
+def _gates_hold(world: World, events: Sequence[Event]) -> Iterator[str]:
     """Nothing that a person must approve runs on a word of the workflow."""
     for event in events:
         body = event.body
         if isinstance(body, r.ActivityRequested) and body.name == refund.name:
-            cents = load_json(body.arguments)["cents"]
+            cents = _load(world, event, body.arguments)["cents"]
             if cents > APPROVED_ABOVE and body.approval != "granted":
                 yield f"{event.envelope.session_id} runs a refund of {cents} as {body.approval}"
+
+
+def _load(world: World, event: Event, payload: r.Payload) -> Any:
+    """The value, whichever way it went."""
+    return load_json(fetched(payload, event.envelope.tenant, DIGEST_KEY, world.scene.blobs))
 
 
 def _effects(world: World, events: Sequence[Event]) -> Iterator[str]:
@@ -192,8 +211,8 @@ def _effects(world: World, events: Sequence[Event]) -> Iterator[str]:
         intent = requested.get(start.idempotency_key)
         if intent is None:
             yield f"{start.command_id} was started and never asked for"
-        elif intent.arguments.inline != start.arguments:
-            yield f"{start.command_id} ran with {start.arguments!r}, asked was {intent.arguments.inline!r}"
+        elif intent.arguments.digest != start.arguments:
+            yield f"{start.command_id} ran with {start.arguments!r}, asked was {intent.arguments!r}"
     effects = world.downstream.effects
     for event in events:
         if not isinstance(event.body, r.ActivityCompleted):
@@ -202,8 +221,8 @@ def _effects(world: World, events: Sequence[Event]) -> Iterator[str]:
         if done is None or done.contract != "write_idempotent":
             continue
         receipt = effects.get(done.idempotency_key)
-        if receipt is None or event.body.result.inline != f'"{receipt}"'.encode():
-            yield f"{done.idempotency_key} is completed with {event.body.result.inline!r}, downstream has {receipt!r}"
+        if receipt is None or _load(world, event, event.body.result) != receipt:
+            yield f"{done.idempotency_key} is completed with {event.body.result!r}, downstream has {receipt!r}"
 
 
 def _recorded_work_is_not_redone(world: World, evidence: Evidence) -> Iterator[str]:
@@ -251,5 +270,5 @@ def _no_engine_faults(events: Sequence[Event]) -> Iterator[str]:
         body, envelope = event.body, event.envelope
         if isinstance(body, r.NondeterminismFound):
             yield f"{envelope.session_id} diverged: expected {body.expected}, actual {body.actual}"
-        elif isinstance(body, r.SessionHeld) and body.reason in ("engine_fault", "does_not_fold"):
+        elif isinstance(body, r.SessionHeld) and body.reason in ENGINE_HOLDS:
             yield f"{envelope.session_id} is held: {body.reason}: {body.detail}"

@@ -20,12 +20,14 @@ RESTORE_STEPS_MAX = 10_000
 def against_the_model(world: World) -> tuple[Model, list[str]]:
     """The model of this log's commands, and where what was written differs from it."""
     topics, log = world.topics, world.log
-    model = Model.of(
-        read_topic(log, topics.commands),
-        topics,
-        world.plan.partitions,
-        always_replay=not world.plan.always_replay,
-    )
+    with bounds(world.plan):
+        model = Model.of(
+            read_topic(log, topics.commands),
+            topics,
+            world.plan.partitions,
+            blobs=world.scene.blobs,
+            always_replay=not world.plan.always_replay,
+        )
     written: dict[str, Sequence[Record]] = {
         spec.name: read_topic(log, spec.name)
         for spec in topics.specs(QUEUES, world.plan.partitions)

@@ -29,6 +29,7 @@ from ...processors.outputs import Folder
 from ...processors.partition import Partition
 from ...processors.session import Session
 from ...processors.workflow import advance as advancing
+from ...processors.workflow.claims import Claims
 from ...processors.workflow.driver import Stretch
 from ...projections.memory import MemoryViews
 from . import mistakes as wrong
@@ -173,6 +174,11 @@ MUTANTS: tuple[Mutant, ...] = (
         "worker does not look results up",
         _patch((Settled, "__contains__", lambda _self, _id: False)),
         seed=8,
+    ),
+    Mutant(
+        "records references to what it has not stored",
+        _patch((Claims, "store", lambda _self, _bodies: None)),
+        seed=1,
     ),
     Mutant(
         "projector without position guard",

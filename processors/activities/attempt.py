@@ -110,6 +110,12 @@ def hung(runner: Runner, task: ActivityTask, frame: FrameType | None) -> FailAct
     return LookUps(runner).unseen(task, body.failure) if task.contract == LOOKUP else body
 
 
+def fenced(runner: Runner, task: ActivityTask) -> FailActivity:
+    """What is said of an attempt whose worker does not know whether it is still its own; the same for a look-up."""
+    body = runner.fenced(task)
+    return LookUps(runner).unseen(task, body.failure) if task.contract == LOOKUP else body
+
+
 def let_go(task: ActivityTask, *, begun: bool, worker: str) -> ReturnActivity | FailActivity | None:
     """What a worker says of an attempt that it does not carry out, or not to the end.
 

@@ -11,7 +11,7 @@ report(job, body) ─ produce the result ─ … acknowledged ─ settle ─ com
 
 What comes from the queue's `.once` topic is committed before it becomes a job, and asks for no result: see `once.py`.
 
-Two threads may use it: `report`, `give_back` and `expire` belong to whoever runs the activities, all else to the intake.
+Two threads may use it: `report`, `beat`, `give_back` and `expire` belong to whoever runs the activities, all else to the intake.
 What they share are two queues and the producer. The simulation calls both from one thread.
 
 After a crash anywhere, a task is delivered again. Its result, once acknowledged, is found in the log and not
@@ -26,10 +26,7 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from ...commands.models import ReturnActivity
-from ...commands.wire import encode_command
 from ...events.errors import InvalidKey, Undecodable
-from ...events.headers import dead_letter_headers, record_headers
-from ...events.keys import session_key
 from ...events.log.protocol import (
     Fatal,
     Group,
@@ -42,13 +39,16 @@ from ...events.log.protocol import (
     Record,
 )
 from ...events.topics import Topics
+from ..failpoints import no_failpoint
 from .attempt import let_go
+from .beats import Beat
 from .held import Held
-from .jobs import Counts, Job, command_of, task_of
+from .jobs import Counts, Job, task_of
 from .offsets import Offsets, Ticket
 from .once import OnceTasks, ends_of
+from .reports import Reports
 from .runner import Body
-from .sending import Send, Sender
+from .sending import Sender
 from .settled import Settled
 
 SESSION_TIMEOUT_MS = 1_500
@@ -64,10 +64,6 @@ LATE_MS = 60_000
 """A task is past its deadline only when the log's clock is this far past it: brokers' clocks differ."""
 
 logger = structlog.get_logger("wakeful.worker")
-
-
-def no_failpoint(_name: str) -> None:
-    """The crash points of a worker that is not to crash."""
 
 
 class WorkerCore:
@@ -93,13 +89,15 @@ class WorkerCore:
         self._group_name = group
         self._worker_id = worker_id
         self._now_ms = now_ms
+        self._reports = Reports(topics, worker_id, now_ms)
         self._hit = hit
         self._draining = draining
         self._settled = Settled(log, topics.commands, late_ms=LATE_MS)
         self._group: Group | None = None
         self._arriving: set[Place] = set()
         self._jobs: dict[str, Job] = {}
-        self._sender: Sender[Job | Ticket] = Sender(log, self._acknowledge)
+        self._taken_once: set[Job] = set()
+        self._sender: Sender[Job | Ticket | Beat] = Sender(log, self._acknowledge)
         self._given_back: deque[Job] = deque()
         self._expired: deque[Job] = deque()
         self._held = Held(self._settled, self.offsets)
@@ -141,7 +139,7 @@ class WorkerCore:
     @property
     def unbegun_once(self) -> int:
         """Of those taken, how many have not begun."""
-        return sum(job.once and not job.begun for job in self._jobs.values())
+        return sum(not job.begun for job in self._taken_once)
 
     def poll(self, records_max: int, timeout_ms: int, *, once_max: int | None = None) -> list[Job]:
         """Fetches up to `records_max` records and returns those that are to run.
@@ -177,12 +175,12 @@ class WorkerCore:
 
     def report(self, job: Job, body: Body | ReturnActivity) -> None:
         """Sends what is to be said of a job; it is settled when the broker has acknowledged it."""
-        command = command_of(job, body, worker=self._worker_id, at_ms=self._now_ms())
-        encoded = encode_command(command)
-        key = session_key(job.task.tenant, job.task.session_id)
-        headers = record_headers(encoded, job.command_id)
-        self._sender.send(job, Send(self._topics.commands, key, encoded.value, headers))
+        self._sender.send(job, self._reports.command(job.task, job.command_id, body))
         self.counts.reported += 1
+
+    def beat(self, beat: Beat) -> None:
+        """Sends a sign of life and returns; it is told of its acknowledgement."""
+        self._sender.send(beat, self._reports.command(beat.task, beat.command_id, beat.body))
 
     def give_back(self, job: Job) -> None:
         """Lets go of a job without a result: its task stays uncommitted and is delivered again to somebody.
@@ -197,7 +195,7 @@ class WorkerCore:
         self.counts.reported += 1
 
     def expire(self, job: Job) -> None:
-        """Lets go of a job for good: it is past its deadline, and the log's clock speaks for it."""
+        """Lets go of a job for good: nobody waits for it, or the log has its result."""
         self._expired.append(job)
         self.counts.reported += 1
 
@@ -208,9 +206,7 @@ class WorkerCore:
             self._let_go(self._given_back.popleft())
         while self._expired:
             self.counts.expired += 1
-            self._let_go(job := self._expired.popleft())
-            for ticket in job.tickets:
-                ticket.settle()
+            self._finish(self._expired.popleft())
 
     def commit(self) -> None:
         """Commits what can be; a refusal is no loss, since what is not committed is only looked up again."""
@@ -269,6 +265,15 @@ class WorkerCore:
     def unsettled_in(self, places: Sequence[Place]) -> int:
         """How many of these partitions' jobs have no acknowledged result."""
         return sum(job.lies_in(places) for job in self._jobs.values())
+
+    def has(self, job: Job) -> bool:
+        """Whether its result is still to be acknowledged."""
+        return self._jobs.get(job.command_id) is job
+
+    def results_of(self, jobs: Sequence[Job]) -> set[str]:
+        """Which of these have a result in the log by now; raises `LogFault` where it cannot be read."""
+        since_ms = min(job.seen_ms or 0 for job in jobs)
+        return self._settled.found_among({job.command_id for job in jobs}, since_ms)
 
     def _adopt(self) -> None:
         """Positions partitions that were just given to us, and notes their ends: what lies below may have run."""
@@ -339,11 +344,13 @@ class WorkerCore:
             return None
         self.counts.taken += 1
         fresh = once or (task.attempt == 1 and record.offset >= mark.fresh_from)
-        job = self._jobs[command_id] = Job(task, command_id, fresh, [ticket])
+        seen_ms = record.timestamp_ms if record.offset < mark.fresh_from else None
+        job = self._jobs[command_id] = Job(task, command_id, fresh, [ticket], seen_ms)
+        if once:
+            self._taken_once.add(job)
         return job
 
     def _bury(self, record: Record, ticket: Ticket, error: Undecodable | InvalidKey) -> None:
-        reason = error.reason if isinstance(error, Undecodable) else "invalid_key"
         logger.warning(
             "task sent to dead letters",
             offset=record.offset,
@@ -351,22 +358,26 @@ class WorkerCore:
             why=str(error),
         )
         self.counts.dead_letters += 1
-        headers = dead_letter_headers(record, reason, str(error))
-        self._sender.send(
-            ticket, Send(self._topics.dead_letters, record.key, record.value, headers)
-        )
+        self._sender.send(ticket, self._reports.dead_letter(record, error))
 
-    def _acknowledge(self, owner: Job | Ticket) -> None:
+    def _acknowledge(self, owner: Job | Ticket | Beat) -> None:
+        if isinstance(owner, Beat):
+            owner.acknowledged()
+            return
         self._hit("w.result_sent")
         if isinstance(owner, Ticket):
             owner.settle()
             return
         self.counts.settled += 1
-        self._let_go(owner)
-        for ticket in owner.tickets:
+        self._finish(owner)
+
+    def _finish(self, job: Job) -> None:
+        self._let_go(job)
+        for ticket in job.tickets:
             ticket.settle()
 
     def _let_go(self, job: Job) -> None:
+        self._taken_once.discard(job)
         if self._jobs.get(job.command_id) is job:
             del self._jobs[job.command_id]
 

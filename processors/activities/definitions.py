@@ -153,6 +153,11 @@ class Activity(Generic[R_co]):
         """The result as JSON-able values; `ValueError` or `TypeError` where its type has no such form."""
         return self.result_type.dump_python(result, mode="json", warnings="error")
 
+    @property
+    def companions(self) -> tuple[Activity[Any], ...]:
+        """The activities that its contract names, which a worker must know as well."""
+        return () if self.undo is None else (self.undo,)
+
     def undo_action(self, arguments: dict[str, Any], done_key: str) -> Action[Any]:
         """What undoes the call with these arguments, as they were recorded, that was made under this key.
 

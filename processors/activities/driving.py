@@ -15,6 +15,7 @@ from .hung import Attempt, Attempts
 from .jobs import Job
 from .performing import perform, perform_sync
 from .runner import Body, Runner
+from .running import Running
 
 
 class Spoken(Exception):
@@ -28,6 +29,7 @@ class Driver:
         self,
         runner: Runner,
         attempts: Attempts,
+        running: Running,
         *,
         monotonic: Callable[[], float],
         hit: Callable[[str], None],
@@ -38,6 +40,7 @@ class Driver:
         """`in_thread` has a thread run something, as soon as one is free; called in the event loop."""
         self._runner = runner
         self._attempts = attempts
+        self._running = running
         self._monotonic = monotonic
         self._hit = hit
         self._is_over = is_over
@@ -47,7 +50,8 @@ class Driver:
     async def drive(self, attempt: Attempt) -> Body | None:
         """In the event loop: goes through all steps. Raises `CancelledError` where it is cut off, or its rest is."""
         steps = self._steps_of(attempt.job)
-        step = next(steps)
+        large = attempt.job.task.arguments.ref is not None
+        step = await asyncio.to_thread(next, steps) if large else next(steps)
         while not isinstance(step, Say):
             came: Body | None = None
             if isinstance(step, Wait):
@@ -56,6 +60,9 @@ class Driver:
                 came = await self._play_in_thread(attempt, step)
             else:
                 came = await self._play(attempt, step)
+            self._running.rests(
+                attempt.job
+            )  # if its call was made, it is alive as long as this worker is
             step = steps.send(came)
         return step.body
 
@@ -84,6 +91,7 @@ class Driver:
             return
         if not self._attempts.call(attempt.job):
             raise Spoken
+        self._running.begins(attempt.job)
         self._hit("w.dispatched")
 
     async def _rest(self, attempt: Attempt, ms: int) -> None:

@@ -101,6 +101,15 @@ class Attempts:
         """The open attempt of a job."""
         return self._open.get(job)
 
+    def remaining_ms(self, places: Sequence[Place], now: float) -> dict[Job, int]:
+        """The open ones of these partitions that run, and for how long each may go on."""
+        attempts = [a for a in list(self._open.values()) if a.limit_at < inf]
+        return {
+            attempt.job: int((attempt.limit_at - now) * 1000)
+            for attempt in attempts
+            if attempt.job.lies_in(places)
+        }
+
     @property
     def in_loop(self) -> int:
         """How many open ones the event loop runs."""

@@ -1,11 +1,10 @@
-"""An attempt that a worker has taken: how it is read, what is reported of it, and the count of what became of all."""
+"""An attempt that a worker has taken: how it is read, and the count of what became of all."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ...commands.models import Command, CommandHeader, ReturnActivity
 from ...events.codec import decode_task
 from ...events.contracts import ONCE
 from ...events.errors import Undecodable
@@ -13,7 +12,6 @@ from ...events.keys import session_key, task_key
 from ...events.log.protocol import Place, Record
 from ...events.records import ActivityTask
 from .offsets import Ticket
-from .runner import Body
 
 
 @dataclass(slots=True, eq=False)
@@ -21,13 +19,15 @@ class Job:
     """One attempt to run. `fresh`: it was never handed to any worker before, so nothing of it can have run.
 
     `taken_at` is in seconds of its worker's own clock. `begun` is set before the activity's function is called, and
-    tells from then on that it may have done something.
+    tells from then on that it may have done something. `seen_ms` is when its task came into the log, if it lay there before
+    this worker had its partition: another may run it.
     """
 
     task: ActivityTask
     command_id: str
     fresh: bool
     tickets: list[Ticket] = field(default_factory=list)
+    seen_ms: int | None = None
     taken_at: float = 0.0
     begun: bool = False
 
@@ -63,19 +63,3 @@ def task_of(record: Record, *, once: bool) -> ActivityTask:
         told = f"a task of the contract {task.contract!r} does not belong into {record.topic}"
         raise Undecodable("wrong_topic", told)
     return task
-
-
-def command_of(job: Job, body: Body | ReturnActivity, *, worker: str, at_ms: int) -> Command:
-    """What reports this of a job; the same from whichever worker, but for its name and time."""
-    task = job.task
-    header = CommandHeader(
-        tenant=task.tenant,
-        session_id=task.session_id,
-        command_id=job.command_id,
-        issued_at_ms=at_ms,
-        actor=f"worker:{worker}",
-        on_behalf_of=task.on_behalf_of,
-        channel="worker",
-        expected_seq=None,
-    )
-    return Command(header, body)

@@ -26,7 +26,11 @@ from .core import WorkerCore
 from .driving import Driver, Spoken
 from .hung import ATTENDED, LOOK_MS, SILENT_MS, Attempt, Attempts, Ending, Hung, Pulse, frame_of
 from .jobs import Job
+from .leases import Leases
+from .redelivered import Redelivered
 from .runner import Body, Runner
+from .running import Running
+from .superseded import Superseded
 from .threads import Threads
 from .waiting import Room, Waiting
 
@@ -36,9 +40,6 @@ POLL_MS = 100
 COMMIT_MS = 100
 
 FLUSH_MS = 5_000
-
-FULL_MS = 200
-"""A worker that is full for longer pauses its partitions, so that nothing is fetched for it."""
 
 BLOCKED_MS = 2_000
 """An event loop that does not answer for longer is blocked by an activity; the log says so."""
@@ -55,6 +56,8 @@ class Lane:
         topics: Topics,
         queue: str,
         runner: Runner,
+        superseded: Superseded,
+        leases: Leases,
         *,
         group: str,
         worker_id: str,
@@ -89,26 +92,26 @@ class Lane:
         self._threads = Threads(f"activity-{queue}", threads_max=sync_concurrency)
         self._in_threads = 0
         self._attempts = Attempts()
+        self._superseded = superseded
+        self._running = Running(runner, send=self.core.beat, monotonic=monotonic, over=superseded)
+        superseded.tell(self._over)
+        drop = partial(self._hand_in, body=None)
+        self._redelivered = Redelivered(self.core, leases, monotonic, now_ms, drop)
         self._driver = Driver(
             runner,
             self._attempts,
+            self._running,
             monotonic=monotonic,
             hit=hit,
             is_over=self.core.is_over,
             in_thread=self._run_in_thread,
             is_stopping=self._stopping.is_set,
         )
-        counted = runner.calls_once_in_threads(queue)
-        self._room = Room(
-            self.core,
-            concurrency,
-            lambda: sync_concurrency - self._in_threads if counted else None,
-        )
+        self._room = self._room_of(counted=runner.calls_once_in_threads(queue))
         self._handing_in = threading.Lock()
         self._error: BaseException | None = None
         self._look_at = 0.0
         self._warned = False
-        self._paused = False
         self._drained = False
 
     def stop(self) -> None:
@@ -157,16 +160,14 @@ class Lane:
         self._loop.call_soon_threadsafe(ended.set_result, None)
 
     def _take_until_stopped(self) -> None:
+        self._superseded.look(self._monotonic())
         self.core.open()
         commit_at = 0.0
         while not self._stopping.is_set():
-            room = self._room.to_fetch
-            if not self._room.has_once:
-                room = room or self._wait_for_room()
-                self._pause_or_resume(room)
+            room = self._room.wait()
             wait_ms = POLL_MS if room else 0
             jobs = self.core.poll(max(room, 1), wait_ms, once_max=self._room.once)
-            if jobs:
+            if jobs := self._redelivered.admit(jobs):
                 self._loop.call_soon_threadsafe(self._accept, jobs)
             now = self._monotonic()
             if now >= commit_at:
@@ -174,44 +175,29 @@ class Lane:
                 commit_at = now + COMMIT_MS / 1000
             self._look(now)
 
-    def _wait_for_room(self) -> int:
-        """Waits a moment while the worker is full."""
-        room, give_up = 0, self._monotonic() + FULL_MS / 1000
-        while not room and not self._stopping.is_set():
-            self._moved.clear()
-            self.core.settle()
-            room = self._room.to_fetch
-            left = give_up - self._monotonic()
-            if room or left <= 0 or self._room.has_once:
-                break
-            self._moved.wait(min(left, POLL_MS / 1000))
-        return room
-
-    def _pause_or_resume(self, room: int) -> None:
-        """Pauses only where a full worker stays full, since a pause throws fetched records away."""
-        if room == 0:
-            self.core.pause()
-            self._paused = True
-        elif self._paused:
-            self.core.resume()
-            self._paused = False
-
     def _drain_places(self, places: Sequence[Place]) -> None:
         """Before partitions go: what runs may finish, so that their next owner need not run it again."""
         if self._drained:
             return  # it leaves the group, and has waited for what it was willing to wait for
         self._loop.call_soon_threadsafe(self._give_back_waiting, places)
+        for job in self._redelivered.take_back(places):
+            self._hand_back(job)
         self._wait_until_settled(lambda: self.core.unsettled_in(places))
+        self._redelivered.leave(self._attempts.remaining_ms(places, self._monotonic()))
 
     def _drain(self) -> None:
         self._loop.call_soon_threadsafe(self._give_back_waiting)
+        for job in self._redelivered.take_back():
+            self._hand_back(job)
         try:
             self._wait_until_settled(self._going_on)
             for attempt in self._attempts.in_threads():
+                self._running.leave(attempt.job)
                 self._give_back(attempt.job)  # its thread goes on, and what it says is not heard
             self._loop.call_soon_threadsafe(self._cancel_all)
             self._wait_until_settled(lambda: 0 if self._cut_off else self.core.running)
             self.core.flush(FLUSH_MS)
+            self._redelivered.close()
         finally:
             self._drained = True
             self.core.close()
@@ -240,6 +226,8 @@ class Lane:
         if now < self._look_at:
             return
         self._look_at = now + LOOK_MS / 1000
+        self._superseded.look(now)
+        self._running.look()
         if not self._pulse.look():
             return
         for attempt in self._attempts.in_threads():
@@ -269,6 +257,7 @@ class Lane:
         job, frame = attempt.job, frame_of(thread_id)
         if not self._attempts.claim(job):
             return  # it has ended just now
+        self._running.leave(job)
         body = hung(self._runner, job.task, frame)
         self._hand_in(job, body)
         told = f"{body.failure.message} ({job.command_id})"
@@ -340,7 +329,7 @@ class Lane:
     async def _attend(self, attempt: Attempt) -> None:
         ATTENDED.set(attempt.job)
         with suppress(Spoken):
-            body = await self._driver.drive(attempt)
+            body = await self._running.attend(attempt, partial(self._driver.drive, attempt))
             self._hit("w.responded")
             self._report(attempt.job, body)
 
@@ -351,7 +340,8 @@ class Lane:
         attempt.thread_id = threading.get_ident()
         try:
             with suppress(Spoken):
-                body = context.run(self._driver.drive_sync, attempt)
+                work = partial(self._driver.drive_sync, attempt)
+                body = context.run(self._running.attend_sync, attempt, work)
                 self._hit("w.responded")
                 self._report(job, body)
         except BaseException as error:  # noqa: BLE001 carried to the loop, where run raises it
@@ -359,6 +349,20 @@ class Lane:
         self._moved.set()
 
     # In any thread.
+
+    def _room_of(self, *, counted: bool) -> Room:
+        return Room(
+            self.core,
+            self._concurrency,
+            lambda: self._sync_concurrency - self._in_threads if counted else None,
+            moved=self._moved,
+            stopping=self._stopping,
+            monotonic=self._monotonic,
+        )
+
+    def _over(self, command_id: str) -> None:
+        if not self._running.stop(command_id) and (job := self._waiting.one(command_id)):
+            self._hand_in(job, None)
 
     def _report(self, job: Job, body: Body | None) -> None:
         """Unless somebody has spoken for it: it was given up as hung, or given back."""

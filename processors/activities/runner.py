@@ -4,11 +4,15 @@
 the call into the body of the command that reports it. Whatever a tool does, one of the two can be said. `LookUps` says
 the same of a look-up; None is its word for "nothing was found". What is said of an attempt that was cut off stands in
 `attempt.py`. The kinds of
-failure: unknown_activity, wrong_arguments, raised, nothing_done, timed_out, unserialisable_result, result_too_large, look_up_failed, cut_off.
+failure: unknown_activity, wrong_arguments, arguments_unavailable, raised, nothing_done, timed_out, unserialisable_result, result_too_large, result_not_stored, look_up_failed, cut_off.
+
+Arguments and results that are too large for a record lie in the store of blobs, if there is one: those are fetched
+before the call, these are put there before they are reported. `completed_aside` waits for the store in a thread.
 """
 
 from __future__ import annotations
 
+import asyncio
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -18,9 +22,10 @@ from typing import Any, Protocol, TypeVar
 from pydantic import ValidationError
 
 from ...commands.models import CompleteActivity, FailActivity
+from ...events.blobs import BLOB_FAULTS, Blobs, claim, fetch
 from ...events.contracts import ONCE
 from ...events.errors import InvalidPayload, PayloadTooLarge
-from ...events.payloads import json_payload, storable_text
+from ...events.payloads import storable_text
 from ...events.records import ActivityTask, Failure, Payload
 from ..stored_json import read_json
 from .contracts import NothingDone
@@ -73,6 +78,9 @@ class Words(Protocol[B_co]):
     def completed(self, call: Call, result: Any) -> B_co:
         """It returned."""
 
+    async def completed_aside(self, call: Call, result: Any) -> B_co:
+        """The same, without holding up the event loop where the result is to be put into the store."""
+
     def failed(self, task: ActivityTask, error: BaseException) -> B_co:
         """It raised."""
 
@@ -84,11 +92,17 @@ class Runner:
     """The loaded activities, on behalf of one worker."""
 
     def __init__(
-        self, activities: Mapping[str, Activity[Any]], *, worker_id: str, digest_key: bytes
+        self,
+        activities: Mapping[str, Activity[Any]],
+        *,
+        worker_id: str,
+        digest_key: bytes,
+        blobs: Blobs | None = None,
     ) -> None:
         self._activities = activities
-        self._worker_id = worker_id
-        self._digest_key = digest_key
+        self.worker_id = worker_id
+        self.digest_key = digest_key
+        self._blobs = blobs
 
     def is_sync(self, name: str) -> bool:
         """Whether this activity is a sync function; an unknown one needs no thread to say so."""
@@ -114,10 +128,13 @@ class Runner:
                 f"no activity {task.name!r} is loaded here (loaded: {loaded})",
             )
         try:
-            arguments = activity.typed_json(_json(task.arguments))
+            arguments = activity.typed_json(self._arguments(task))
         except ValidationError as error:
             told = f"{task.name} does not take the recorded arguments: {problems(error)}"
             return self.fail(task, "wrong_arguments", "ValidationError", told)
+        except BLOB_FAULTS as error:
+            told = f"the arguments of {task.name} cannot be had: {error.message}"
+            return self.fail(task, "arguments_unavailable", type(error).__name__, told)
         except (InvalidPayload, ValueError) as error:
             told = f"the recorded arguments of {task.name} cannot be read: {error}"
             return self.fail(task, "wrong_arguments", type(error).__name__, told)
@@ -128,21 +145,13 @@ class Runner:
 
     def completed(self, call: Call, result: Any) -> Body:
         """The report of a result; a failure where it cannot be stored, or not be read back as its type."""
-        try:
-            payload = self._stored(call.activity, result)
-        except PayloadTooLarge as error:
-            told = f"the result of {call.task.name} has {error.size} bytes, the limit is {error.limit}: "
-            told += "store it elsewhere and return a reference"
-            return self.fail(call.task, "result_too_large", type(result).__name__, told)
-        except ValidationError as error:
-            told = (
-                f"the result of {call.task.name} does not read back as its type: {problems(error)}"
-            )
-            return self.fail(call.task, "unserialisable_result", type(result).__name__, told)
-        except Exception as error:  # noqa: BLE001 a result's own serialisers may raise anything
-            told = f"the result of {call.task.name} cannot be stored as JSON: {message_of(error)}"
-            return self.fail(call.task, "unserialisable_result", type(result).__name__, told)
-        return CompleteActivity(call.task.activity_id, call.task.attempt, payload, self._worker_id)
+        body, data = self._completed(call, result)
+        return body if data is None else self._put(call, body, data)
+
+    async def completed_aside(self, call: Call, result: Any) -> Body:
+        """See `Words`."""
+        body, data = self._completed(call, result)
+        return body if data is None else await asyncio.to_thread(self._put, call, body, data)
 
     def failed(self, task: ActivityTask, error: BaseException) -> FailActivity:
         """The report of an exception, with a short traceback."""
@@ -167,11 +176,56 @@ class Runner:
         detail = "" if frame is None else cut("".join(traceback.format_stack(frame, FRAMES_MAX)))
         return self.fail(task, "timed_out", "start_to_close", told, detail=detail)
 
-    def _stored(self, activity: Activity[Any], result: Any) -> Payload:
+    def fenced(self, task: ActivityTask) -> FailActivity:
+        """The report of an attempt that was stopped because none of its heartbeats was acknowledged."""
+        told = f"the heartbeats of {task.name} were not acknowledged for {task.heartbeat_ms} ms: "
+        told += "its worker stopped it, since it may run elsewhere"
+        return self.fail(task, "timed_out", "heartbeat", told)
+
+    def _completed(self, call: Call, result: Any) -> tuple[Body, bytes | None]:
+        """The report, and the bytes that it only refers to, if any."""
+        try:
+            payload, data = self._claimed(call, result)
+        except PayloadTooLarge as error:
+            told = f"the result of {call.task.name} has {error.size} bytes, the limit is {error.limit}: {error.advice}"
+            return self.fail(call.task, "result_too_large", type(result).__name__, told), None
+        except ValidationError as error:
+            told = (
+                f"the result of {call.task.name} does not read back as its type: {problems(error)}"
+            )
+            return self.fail(call.task, "unserialisable_result", type(result).__name__, told), None
+        except Exception as error:  # noqa: BLE001 a result's own serialisers may raise anything
+            told = f"the result of {call.task.name} cannot be stored as JSON: {message_of(error)}"
+            return self.fail(call.task, "unserialisable_result", type(result).__name__, told), None
+        task = call.task
+        return CompleteActivity(task.activity_id, task.attempt, payload, self.worker_id), data
+
+    def _claimed(self, call: Call, result: Any) -> tuple[Payload, bytes | None]:
         """The result as a payload that the workflow can certainly read back."""
-        payload = json_payload(activity.stored(result), self._digest_key)
-        read_json(activity.result_type, _json(payload))
-        return payload
+        value, stores = call.activity.stored(result), self._blobs is not None
+        payload, data = claim(value, call.task.tenant, self.digest_key, stores=stores)
+        read_json(call.activity.result_type, data or payload.inline or b"null")
+        return payload, data
+
+    def _put(self, call: Call, body: Body, data: bytes) -> Body:
+        """The report, once what it refers to is in the store."""
+        ref = body.result.ref if isinstance(body, CompleteActivity) else None
+        if ref is None or self._blobs is None:
+            return body
+        try:
+            self._blobs.put(ref, data)
+        except BLOB_FAULTS as error:
+            told = f"the result of {call.task.name} has {len(data)} bytes and could not be stored: {error.message}"
+            return self.fail(call.task, "result_not_stored", type(error).__name__, told)
+        return body
+
+    def _arguments(self, task: ActivityTask) -> bytes:
+        payload = task.arguments
+        if payload.encoding != "json" or (payload.inline is None and payload.ref is None):
+            raise InvalidPayload(
+                f"expected JSON, got encoding {payload.encoding!r}, ref {payload.ref!r}"
+            )
+        return fetch(payload, task.tenant, self.digest_key, self._blobs)
 
     def fail(
         self,
@@ -191,7 +245,7 @@ class Runner:
             detail=detail,
             retry_after_ms=retry_after_ms,
         )
-        return FailActivity(task.activity_id, task.attempt, failure, self._worker_id)
+        return FailActivity(task.activity_id, task.attempt, failure, self.worker_id)
 
 
 class LookUps:
@@ -217,12 +271,13 @@ class LookUps:
 
     def completed(self, call: Call, result: Any) -> Body | None:
         """The report of what was found; None where nothing was."""
+        return None if result is None else self._found(call, self._runner.completed(call, result))
+
+    async def completed_aside(self, call: Call, result: Any) -> Body | None:
+        """See `Words`."""
         if result is None:
             return None
-        body = self._runner.completed(call, result)
-        if isinstance(body, CompleteActivity):
-            return replace(body, recovered=True)
-        return self.unseen(call.task, body.failure)
+        return self._found(call, await self._runner.completed_aside(call, result))
 
     def failed(self, task: ActivityTask, error: BaseException) -> FailActivity:
         """The report that nobody knows: the look-up raised."""
@@ -232,6 +287,11 @@ class LookUps:
         """The same: it was cancelled at the limit."""
         return self.unseen(task, self._runner.timed_out(task).failure)
 
+    def _found(self, call: Call, body: Body) -> Body:
+        if isinstance(body, CompleteActivity):
+            return replace(body, recovered=True)
+        return self.unseen(call.task, body.failure)
+
     def unseen(
         self, task: ActivityTask, why: Failure, *, before: Failure | None = None
     ) -> FailActivity:
@@ -240,7 +300,9 @@ class LookUps:
         if why.kind != LOOK_UP_FAILED:
             told = f"whether {task.name} was carried out is not known, since looking it up failed ({why.kind}): {told}"
         if before is not None:
-            told = f"{before.kind} {before.type}: {cut(before.message, TOLD_MAX)}; then {cut(told, TOLD_MAX)}"
+            told = (
+                f"{before.kind} {before.type}: {before.message[:TOLD_MAX]}; then {told[:TOLD_MAX]}"
+            )
             detail = "\n".join(
                 cut(each, DETAIL_MAX // 2 - 1) for each in (before.detail, detail) if each
             )
@@ -288,11 +350,3 @@ def cut(text: str, bytes_max: int = DETAIL_MAX) -> str:
     if len(stored) > bytes_max:
         stored = b"..." + stored[3 - bytes_max :]
     return stored.decode("utf-8", "ignore")
-
-
-def _json(payload: Payload) -> bytes:
-    if payload.encoding != "json" or payload.inline is None:
-        raise InvalidPayload(
-            f"expected inline JSON, got encoding {payload.encoding!r}, ref {payload.ref!r}"
-        )
-    return payload.inline

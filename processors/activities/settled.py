@@ -117,22 +117,14 @@ class Settled:
                 asked.add(command_id)
                 at_ms = record.timestamp_ms
                 since_ms = at_ms if since_ms is None else min(since_ms, at_ms)
-        found = set() if since_ms is None else self._scan(asked, max(0, since_ms - MARGIN_MS))
+        found = set() if since_ms is None else self.found_among(asked, since_ms)
         self._found, self._upto = found, {place: span.end for place, span in ahead.items()}
         return log_ms
 
-    def _asks_for(self, record: Record, log_ms: int) -> str | None:
-        try:
-            task = decode_task(record.value, record.headers)
-        except Undecodable:
-            return None  # it goes to the dead letters when it is taken
-        if task.deadline_ms + self._late_ms <= log_ms:
-            return None
-        return f"{task.idempotency_key}#{task.attempt}"
-
-    def _scan(self, asked: set[str], since_ms: int) -> set[str]:
-        """Which of these have a result, appended since then."""
+    def found_among(self, asked: set[str], since_ms: int) -> set[str]:
+        """Which of these have a result, their tasks being of that time or later; raises `LogFault`."""
         self.scans += 1
+        since_ms = max(0, since_ms - MARGIN_MS)
         places = [Place(self._topic, n) for n in range(self._log.partitions(self._topic))]
         starts = self._log.offsets_at(places, since_ms)
         ends = self._log.ends(places, Isolation.UNCOMMITTED)
@@ -145,6 +137,15 @@ class Settled:
                 found.add(command_id)
         logger.debug("results looked up", asked=len(asked), found=len(found), since_ms=since_ms)
         return found
+
+    def _asks_for(self, record: Record, log_ms: int) -> str | None:
+        try:
+            task = decode_task(record.value, record.headers)
+        except Undecodable:
+            return None  # it goes to the dead letters when it is taken
+        if task.deadline_ms + self._late_ms <= log_ms:
+            return None
+        return f"{task.idempotency_key}#{task.attempt}"
 
     def _records(self, spans: Mapping[Place, Span]) -> Iterator[Record]:
         """Reads the spans to their ends, or raises `LogFault`: half an answer is none."""

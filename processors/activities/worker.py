@@ -13,13 +13,16 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
+from ...events.blobs import Blobs
 from ...events.log.protocol import Log
 from ...events.topics import Topics
-from .core import no_failpoint
+from ..failpoints import no_failpoint
 from .definitions import Declared
 from .hung import Ending, Pulse, end_process
 from .lane import FLUSH_MS, Lane
+from .leases import Leases, NoLeases
 from .runner import Runner
+from .superseded import Superseded
 
 CONCURRENCY_DEFAULT = 100
 """Activities of one queue that run at once: they wait for others most of their time."""
@@ -42,12 +45,14 @@ class Worker:
         *,
         worker_id: str,
         digest_key: bytes,
+        blobs: Blobs | None = None,
         now_ms: Callable[[], int],
         queues: Sequence[str] | None = None,
         group: str | None = None,
         concurrency: int = CONCURRENCY_DEFAULT,
         sync_concurrency: int = SYNC_CONCURRENCY_DEFAULT,
         drain_ms: int = DRAIN_MS_DEFAULT,
+        leases: Leases | None = None,
         hit: Callable[[str], None] = no_failpoint,
         monotonic: Callable[[], float] = time.monotonic,
         end: Callable[[int], object] = end_process,
@@ -63,13 +68,16 @@ class Worker:
             raise ValueError(f"drain_ms is {drain_ms}, it must be zero or more")
         self.app = app
         self._monotonic = monotonic
-        runner = Runner(app.activities, worker_id=worker_id, digest_key=digest_key)
+        runner = Runner(app.activities, worker_id=worker_id, digest_key=digest_key, blobs=blobs)
+        self._superseded = Superseded(log, topics.attempts)
         self.lanes = [
             Lane(
                 log,
                 topics,
                 queue,
                 runner,
+                self._superseded,
+                leases or NoLeases(),
                 group=f"{group or topics.namespace + '.workers'}.{queue}",
                 worker_id=worker_id,
                 now_ms=now_ms,
@@ -106,6 +114,7 @@ class Worker:
         finally:
             self.stop()
             done = await asyncio.gather(*running, return_exceptions=True)
+            self._superseded.close()
         for error in done:
             if isinstance(error, BaseException):
                 raise error

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from ...commands.check import Facts
+from ...events.blobs import MemoryBlobs
 from ...events.log.memory import MemoryLog
 from ...events.log.memory_faults import Hung
 from ...events.log.protocol import LogFault
@@ -51,6 +52,7 @@ class Scene:
     faults: SeededFaults
     downstream: Downstream
     counts: Counter[str] = field(default_factory=Counter)
+    blobs: MemoryBlobs = field(default_factory=MemoryBlobs)
     errors: list[str] = field(default_factory=list)
 
 
@@ -255,7 +257,8 @@ class ProcessorActor(Actor):
         scene, plan = self.scene, self.scene.plan
         if plan.deploys and scene.faults.active:
             self.app = scene.rng.choice(APPS)
-        handler = CommandHandler(self.app, Facts(DIGEST_KEY), always_replay=plan.always_replay)
+        facts = Facts(DIGEST_KEY, blobs=self.scene.blobs)
+        handler = CommandHandler(self.app, facts, always_replay=plan.always_replay)
         settings = LoopSettings(
             group=GROUP,
             name=self.name,

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 from ...commands import models as m
 from ...commands.wire import encode_command
+from ...events.blobs import put_payload
 from ...events.codec import decode_outcome
 from ...events.headers import record_headers
 from ...events.keys import session_key
 from ...events.log.protocol import Isolation, LogFault, Place, Record
-from ...events.payloads import json_payload
 from ...events.records import Failure, Outcome
 from .actors import DIGEST_KEY, Scene
 from .workload import script
@@ -130,7 +130,8 @@ class Clients:
             self._be_hostile(session_id)
 
     def _message(self) -> m.SendMessage:
-        return m.SendMessage(json_payload({"text": script(self._scene.rng)}, DIGEST_KEY))
+        message = {"text": script(self._scene.rng)}
+        return m.SendMessage(put_payload(message, TENANT, DIGEST_KEY, self._scene.blobs))
 
     def _send(
         self,

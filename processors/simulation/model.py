@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ...commands.check import Facts
+from ...events.blobs import Blobs
 from ...events.keys import split_key
 from ...events.log.protocol import Record
 from ...events.topics import Topics
@@ -51,10 +52,17 @@ class Model:
 
     @classmethod
     def of(
-        cls, commands: Sequence[Record], topics: Topics, partitions: int, *, always_replay: bool
+        cls,
+        commands: Sequence[Record],
+        topics: Topics,
+        partitions: int,
+        *,
+        blobs: Blobs,
+        always_replay: bool,
     ) -> Model:
         """Folds these commands, partition after partition."""
-        handler = CommandHandler(APP, Facts(DIGEST_KEY), always_replay=always_replay)
+        facts = Facts(DIGEST_KEY, blobs=blobs)
+        handler = CommandHandler(APP, facts, always_replay=always_replay)
         folder = Folder(topics, handler)
         model = cls(topics, {n: ModelPartition(n, topics) for n in range(partitions)})
         for record in commands:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
+from ...events.limits import PAYLOAD_MAX
+
 CALM, ROUGH, WILD = 0.0, 0.02, 0.08
 """Share of calls to the log that go wrong, in three kinds of seeds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One seed's world. `ticks` are the steps with faults; `marker_pace` is how soon late markers are written."""
+    """One seed's world. `ticks` are the steps with faults; `marker_pace` is how soon late markers are written.
+
+    Payloads of more than `inline_max` bytes go by reference.
+    """
 
     seed: int
     partitions: int
@@ -32,6 +37,7 @@ class Plan:
     kills: float
     skews_ms: tuple[int, ...]
     deploys: bool
+    inline_max: int
 
     @classmethod
     def draw(cls, seed: int) -> Plan:
@@ -60,4 +66,5 @@ class Plan:
             kills=rng.choice((0.0, 0.01, 0.03)),
             skews_ms=tuple(rng.choice(skews) for _ in range(processors)),
             deploys=deploys,
+            inline_max=rng.choice((4, 30, PAYLOAD_MAX, PAYLOAD_MAX)),
         )

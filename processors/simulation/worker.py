@@ -25,11 +25,11 @@ def worker_group(queue: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """An attempt that was started, and how far the commands topic went when its partition was taken over."""
+    """An attempt that was started, the digest of its arguments, and how far the commands topic went when its partition was taken over."""
 
     command_id: str
     idempotency_key: str
-    arguments: bytes | None
+    arguments: bytes
     worker: str
     known: dict[Place, int]
 
@@ -56,7 +56,9 @@ class WorkerActor(Actor):
         self._starts = starts
         self._known: dict[Watermark, dict[Place, int]] = {}
         self._core: WorkerCore
-        self._runner = Runner(APP.activities, worker_id=self.name, digest_key=DIGEST_KEY)
+        self._runner = Runner(
+            APP.activities, worker_id=self.name, digest_key=DIGEST_KEY, blobs=scene.blobs
+        )
         self._waiting: list[Job] = []
         self._running: list[_Running] = []
         self._quiet = 0
@@ -170,7 +172,7 @@ class WorkerActor(Actor):
         task = job.task
         known = self._known[job.tickets[0].watermark]
         self._starts.append(
-            Start(job.command_id, task.idempotency_key, task.arguments.inline, self.name, known)
+            Start(job.command_id, task.idempotency_key, task.arguments.digest, self.name, known)
         )
         self.scene.counts["attempts"] += 1
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from ...events import blobs
 from ...events.log.memory import MemoryLog
 from ...events.log.protocol import Isolation, Place, Record
 from ...events.topics import Topics
@@ -320,6 +321,8 @@ class Observer:
 def bounds(plan: Plan) -> Iterator[None]:
     """The engine's bounds, as small as this seed wants them."""
     saved = (partition.LIVE_MAX, partition.SLICE_RECORDS, outputs.MARK_EVERY_EVENTS)
+    inline_max = blobs.INLINE_MAX
+    blobs.INLINE_MAX = plan.inline_max
     partition.LIVE_MAX = plan.live_max
     partition.SLICE_RECORDS = plan.slice_records
     outputs.MARK_EVERY_EVENTS = plan.mark_every_events
@@ -327,3 +330,4 @@ def bounds(plan: Plan) -> Iterator[None]:
         yield
     finally:
         partition.LIVE_MAX, partition.SLICE_RECORDS, outputs.MARK_EVERY_EVENTS = saved
+        blobs.INLINE_MAX = inline_max

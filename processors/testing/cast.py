@@ -67,13 +67,20 @@ def _add_seen(app: App, workflow: Workflow[Any]) -> None:
     named = inspect.getclosurevars(function)
     for item in (*named.nonlocals.values(), *named.globals.values()):
         if isinstance(item, Activity):
-            app.activities.setdefault(item.name, item)
+            _add(app, item)
     known = set(app.activities)
     for item in list(function.__globals__.values()):
         if not isinstance(item, Activity) or item.name in known:
             continue
-        if app.activities.setdefault(item.name, item) is not item:
+        if _add(app, item) is not item:
             raise Misuse(
                 f"the module of workflow {workflow.name!r} holds two activities named {item.name!r}: "
                 "give the rehearsal the one that is meant"
             )
+
+
+def _add(app: App, activity: Activity[Any]) -> Activity[Any]:
+    """The one of this name, and what undoes it."""
+    if activity.undo is not None:
+        app.activities.setdefault(activity.undo.name, activity.undo)
+    return app.activities.setdefault(activity.name, activity)

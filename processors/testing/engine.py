@@ -15,6 +15,7 @@ from ...commands.check import Facts, Refusal
 from ...commands.models import INTERNAL, Command, CommandBody, CommandHeader
 from ...commands.wire import COMMANDS, command_hash
 from ...events import records as r
+from ...events.blobs import MemoryBlobs, fetched, put_payload
 from ...events.codec import EVENTS
 from ...events.errors import Corrupt
 from ...events.hashing import event_hash
@@ -47,6 +48,7 @@ class Engine:
         self.crashes: list[StepAt] = []
         self._mirror = Session(TENANT, session_id)
         self._always_replay = always_replay
+        self.blobs = MemoryBlobs()
         self._handler = self._start(app)
         self._doomed: set[StepAt] = set()
         self._offset = 0
@@ -87,8 +89,18 @@ class Engine:
         self._check_doomed()
         return stamped, refusal
 
+    def payload(self, value: object) -> r.Payload:
+        """The value as a client sends it."""
+        return put_payload(value, TENANT, DIGEST_KEY, self.blobs)
+
+    def inline(self, payload: r.Payload) -> r.Payload:
+        """The same payload with its bytes in it, whichever way it was recorded."""
+        return fetched(payload, TENANT, DIGEST_KEY, self.blobs)
+
     def _start(self, app: App) -> CommandHandler:
-        return CommandHandler(app, Facts(DIGEST_KEY), always_replay=self._always_replay)
+        return CommandHandler(
+            app, Facts(DIGEST_KEY, blobs=self.blobs), always_replay=self._always_replay
+        )
 
     def _receive(self, body: CommandBody, actor: str, command_id: str | None) -> Received:
         """The command as it would be read from the log."""
@@ -161,11 +173,24 @@ class Engine:
             raise Misuse(f"turn {at.turn} ended before it came to step {at.step}, where to crash")
 
 
+STEPS = (
+    r.ActivityRequested
+    | r.ApprovalRequested
+    | r.TimerSet
+    | r.SignalAwaited
+    | r.InboxAwaited
+    | r.ReplySent
+    | r.ArtifactRecorded
+    | r.VersionMarked
+)
+"""Facts that are the record of a step."""
+
+
 def _steps(stamped: list[Stamped]) -> Iterator[StepAt]:
     """The steps that these facts are the record of."""
     for one in stamped:
         body = one.event.body
-        if isinstance(body, r.ActivityRequested | r.ApprovalRequested | r.TimerSet | r.ReplySent):
+        if isinstance(body, STEPS):
             yield StepAt(body.turn, body.step)
 
 

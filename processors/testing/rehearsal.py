@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from ...commands import models as m
 from ...events import records as r
-from ...events.payloads import json_payload
-from ...events.state import Hold, OpenApproval
+from ...events.contracts import ONCE
+from ...events.state import Hold, OpenApproval, Uncertain
 from ..durations import Duration, to_ms
 from ..session import ENGINE, Stamped
 from .cast import Declared, cast, choose_workflow
@@ -18,6 +18,8 @@ from .engine import DIGEST_KEY, Engine, StepAt
 from .errors import Held, Misuse, Refused
 from .stage import WORKER, Stage
 from .story import EPOCH, Story
+
+T = TypeVar("T")
 
 STARTS_AT = datetime(2027, 1, 15, 8, tzinfo=UTC)
 """When a rehearsal begins where no time is given: a Friday morning, in every run the same."""
@@ -49,7 +51,7 @@ def rehearse(
         raise Misuse(f"starts_at={starts_at!r} has no time zone: give tzinfo=UTC")
     now_ms = (starts_at - EPOCH) // timedelta(milliseconds=1)
     engine = Engine(app, session_id, now_ms, always_replay=always_replay)
-    stage = Stage(app, DIGEST_KEY)
+    stage = Stage(app, DIGEST_KEY, engine.blobs)
     stage.fake(activities or {})
     return Rehearsal(engine, stage, name)
 
@@ -67,7 +69,7 @@ class Rehearsal(Story):
     def send(self, message: str | Mapping[str, Any], *, by: str = "customer") -> None:
         """Sends a message: its text, or a JSON object (`text` in it is `message.text` in the workflow)."""
         content = {"text": message} if isinstance(message, str) else dict(message)
-        self._command(m.SendMessage(json_payload(content, DIGEST_KEY)), actor=by)
+        self._command(m.SendMessage(self._engine.payload(content)), actor=by)
 
     def approve(self, name: str | None = None, *, by: str | None = None, comment: str = "") -> None:
         """Approves what is proposed; `name` (the activity's, or the proposal's id) where several are open."""
@@ -76,6 +78,32 @@ class Rehearsal(Story):
     def reject(self, name: str | None = None, *, by: str | None = None, comment: str = "") -> None:
         """Declines what is proposed."""
         self._decide(name, "reject", by, comment)
+
+    def signal(self, name: str, data: Any = None, *, by: str = "service") -> None:
+        """Sends a signal of this name with this data (anything that is JSON)."""
+        self._command(m.SendSignal(name, self._engine.payload(data)), actor=by)
+
+    def trigger(
+        self, kind: str, reason: str = "", data: Any = None, *, by: str = "service"
+    ) -> None:
+        """Asks for a turn without a message: an occasion of this kind, such as `schedule`."""
+        self._command(m.StartTurn(kind, reason, self._engine.payload(data)), actor=by)
+
+    def resolve(
+        self, name: str | None, result: Any, *, by: str = "operator", comment: str = ""
+    ) -> None:
+        """Says what became of an uncertain activity: its result, or an exception where nothing was done.
+
+        `name` is the activity's, or the id of one of several; None where there is one only.
+        """
+        doubt = self._open_doubt(name)
+        found = self._stage.found_out(doubt.name, result)
+        if isinstance(found, Exception):
+            body = m.ResolveActivity(doubt.activity_id, "failed", None, comment or str(found))
+        else:
+            payload = self._engine.payload(found)
+            body = m.ResolveActivity(doubt.activity_id, "completed", payload, comment)
+        self._command(body, actor=by)
 
     def cancel(self, reason: str = "no longer wanted", *, by: str = "customer") -> None:
         """Stops the session for good."""
@@ -132,7 +160,8 @@ class Rehearsal(Story):
         """Kills all processes at this step of the running turn, or of the next.
 
         The processor loses what it decided and decides it again from the history; where the step is an activity, its
-        worker dies after the call and before its report, so that the call is made again, with the same key.
+        worker dies after the call and before its report, so that the call is made again, with the same key. Its contract
+        may say otherwise: what can be looked up is looked up first, and what is called at most once stays unanswered.
         """
         if step < 1:
             raise Misuse(f"there is no step {step}: the steps of a turn count from 1")
@@ -144,7 +173,7 @@ class Rehearsal(Story):
         self._engine.doom(at)
 
     def crash_everywhere(self) -> None:
-        """From here on, a crash at every step; every activity is called twice."""
+        """From here on, a crash at every step; every activity that may be called twice is."""
         self._engine.crash_everywhere = True
 
     def redeploy(self, *declared: Declared, activities: Mapping[str, Any] | None = None) -> None:
@@ -174,14 +203,24 @@ class Rehearsal(Story):
         self._command(body, actor=by or asked.approver)
 
     def _open_approval(self, name: str | None) -> OpenApproval:
-        found = [a for a in self._state.approvals if name in (None, a.name, a.proposal_id)]
+        known = [(a.name, a.proposal_id, a) for a in self._state.approvals]
+        return self._the_one("approval", "open", name, known)
+
+    def _open_doubt(self, name: str | None) -> Uncertain:
+        known = [(u.name, u.activity_id, u) for u in self._state.uncertain]
+        return self._the_one("activity", "uncertain", name, known)
+
+    def _the_one(self, what: str, how: str, name: str | None, known: list[tuple[str, str, T]]) -> T:
+        """The one that is meant, by name or id."""
+        found = [one for one in known if name in (None, one[0], one[1])]
         if len(found) == 1:
-            return found[0]
+            return found[0][2]
         about = f"of {name!r} " if name is not None else ""
         if not found:
-            raise Misuse(f"no approval {about}is open: {self._told()}")
-        ids = ", ".join(f"{a.proposal_id} ({a.name})" for a in found)
-        raise Misuse(f"several approvals {about}are open: name one of {ids}")
+            raise Misuse(f"no {what} {about}is {how}: {self._told()}")
+        ids = ", ".join(f"{found_id} ({found_name})" for found_name, found_id, _ in found)
+        many = {"approval": "approvals", "activity": "activities"}[what]
+        raise Misuse(f"several {many} {about}are {how}: name one of {ids}")
 
     def _skip_to(self, target_ms: int) -> None:
         held = self.hold
@@ -222,9 +261,12 @@ class Rehearsal(Story):
             return
         report = self._stage.run(task)
         at = _step_of(task)
-        if at in self._engine.crashes and at not in self._interrupted:
+        spared = task.contract in ONCE and self._engine.crash_everywhere
+        if at in self._engine.crashes and at not in self._interrupted and not spared:
             # The worker died before its report: the task is delivered again.
             self._interrupted.add(at)
+            if task.contract in ONCE:  # committed before the call: nobody is given it again
+                self._unanswered.append(self._tasks.popleft())
             return
         self._tasks.popleft()
         if report is None:

@@ -10,28 +10,38 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from ...commands.models import FailActivity
+from ...commands.models import CompleteActivity, FailActivity
+from ...events.blobs import Blobs, fetched
 from ...events.payloads import load_json
 from ...events.records import ActivityTask, Failure
+from ..activities.attempt import LookUp, Run, Say, steps_of
 from ..activities.definitions import KEY, Activity, problems
-from ..activities.runner import Body, Call, Runner
+from ..activities.runner import Body, Call, Runner, Words
 from ..app import App
+from .attempts import within
 from .errors import Misuse
+
+B = TypeVar("B")
 
 WORKER = "rehearsal"
 
 KINDS = (
     "raised",
+    "nothing_done",
     "timed_out",
+    "look_up_failed",
+    "cut_off",
     "unknown_activity",
     "wrong_arguments",
+    "arguments_unavailable",
     "unserialisable_result",
     "result_too_large",
+    "result_not_stored",
 )
 """How an attempt may fail, in the words of `activities/runner.py`."""
 
@@ -64,10 +74,13 @@ class Stage:
 
     app: App
     digest_key: bytes
+    blobs: Blobs
     calls: list[Called] = field(default_factory=list)
     _fakes: dict[str, Any] = field(default_factory=dict)
     _failures: dict[str, deque[Failure]] = field(default_factory=dict)
     _drawn: dict[str, Any] = field(default_factory=dict)
+    _done: dict[str, Any] = field(default_factory=dict)
+    """By key, of what was called: the result that it gave, or null; what a look-up of a fake finds."""
 
     def fake(self, fakes: Mapping[str, Any]) -> None:
         """Puts these in the place of activities; a list is one answer per call, and is used up."""
@@ -100,16 +113,45 @@ class Stage:
         raise Misuse(f"no activity {name!r} is known here (known: {known}): {hint}")
 
     def run(self, task: ActivityTask) -> Body | None:
-        """The report of one attempt; none where its fake gives no answer."""
-        call = self._prepare(task)
-        if not isinstance(call, Call):
-            return call
-        arguments: dict[str, Any] = load_json(task.arguments)
+        """The report of one attempt; none where its fake gives no answer.
+
+        It goes the way of its contract, without the waits: where it is called again, what can be looked up is.
+        """
+        self.find(task.name)
+        fresh = task.attempt == 1 and task.idempotency_key not in self._done
+        steps = steps_of(self._runner, task, fresh=fresh, waited_ms=0, is_over=lambda: False)
+        step = next(steps)
+        while not isinstance(step, Say):
+            came = None
+            if isinstance(step, LookUp):
+                came = self._look_up(step)
+            elif isinstance(step, Run):
+                came = self._call(step.call)
+                if came is None or isinstance(self._drawn.get(_name(task)), Failure):
+                    return came
+            step = steps.send(came)
+        return step.body
+
+    def _call(self, call: Call) -> Body | None:
+        task = call.task
+        self._done.setdefault(task.idempotency_key, None)
+        arguments = self._arguments(task)
         self.calls.append(Called(task.name, arguments, task.idempotency_key))
         answer = self._draw(task)
         if isinstance(answer, Failure):
             return FailActivity(task.activity_id, task.attempt, answer, WORKER)
-        return self._play(call, answer)
+        body = self._play(call, answer)
+        if isinstance(body, CompleteActivity):
+            self._done[task.idempotency_key] = body
+        return body
+
+    def _look_up(self, step: LookUp) -> Body | None:
+        """What the real look-up says of a real function; of a fake, what it gave before."""
+        call, task = step.call, step.call.task
+        if task.name not in self._fakes:
+            return self._run_real(call, step.words)
+        done = self._done.get(task.idempotency_key)
+        return None if done is None else replace(done, attempt=task.attempt, recovered=True)
 
     def answer(self, task: ActivityTask, answer: Any) -> Body:
         """The report of an attempt that ended with this: a value, an exception, or what a function makes of it."""
@@ -121,13 +163,21 @@ class Stage:
             raise Misuse(f"NO_ANSWER is no answer for {task.name!r}: give a value or an exception")
         return report
 
+    def found_out(self, name: str, result: Any) -> Any:
+        """What a person says of an uncertain activity: an exception, or its result as JSON."""
+        if _is_exception(result):
+            return _instance(result)
+        activity = self.find(name)
+        return activity.stored(_fitting(activity, result))
+
     def _prepare(self, task: ActivityTask) -> Call | FailActivity:
         self.find(task.name)
         return self._runner.prepare(task)
 
     def _play(self, call: Call, answer: Any) -> Body | None:
         if isinstance(answer, Activity):
-            return self._run_real(call, answer)
+            real = replace(call, function=answer.function, is_sync=answer.is_sync)
+            return self._run_real(real, self._runner)
         if _is_exception(answer):
             return self._runner.failed(call.task, _instance(answer))
         if callable(answer):
@@ -143,7 +193,7 @@ class Stage:
 
     def _draw(self, task: ActivityTask) -> Any:
         """What this attempt meets; what is used up by it, it meets again however often it is delivered."""
-        attempt = f"{task.idempotency_key}#{task.attempt}"
+        attempt = _name(task)
         if attempt in self._drawn:
             return self._drawn[attempt]
         failures = self._failures.get(task.name)
@@ -156,28 +206,40 @@ class Stage:
             self._drawn[attempt] = given.popleft()
         else:
             told = f"the answers for {task.name!r} are used up, and it is called once more"
-            raise Misuse(f"{told}, with {load_json(task.arguments)}: give one answer per call")
+            raise Misuse(f"{told}, with {self._arguments(task)}: give one answer per call")
         return self._drawn[attempt]
 
-    def _run_real(self, call: Call, activity: Activity[Any]) -> Body:
-        """The real function, under its real start-to-close limit."""
+    def _run_real(self, call: Call, words: Words[B]) -> B:
+        """The real function, or real look-up, under its real start-to-close limit."""
         limit_s = call.task.start_to_close_ms / 1_000
         try:
-            if activity.is_sync:
-                result = _in_a_thread(call.start, limit_s)
-            else:
-                result = _to_the_end(activity.function(**call.arguments), limit_s)
+            with within(call.task, self.digest_key):
+                if call.is_sync:
+                    result = _in_a_thread(call.start, limit_s)
+                else:
+                    result = _to_the_end(call.start(), limit_s)
         except _OutOfTime:
-            return self._runner.timed_out(call.task)
+            return words.timed_out(call.task)
         except Misuse:
             raise
         except Exception as error:  # noqa: BLE001 - as a worker does
-            return self._runner.failed(call.task, error)
-        return self._runner.completed(call, result)
+            return words.failed(call.task, error)
+        return words.completed(call, result)
+
+    def _arguments(self, task: ActivityTask) -> dict[str, Any]:
+        recorded = fetched(task.arguments, task.tenant, self.digest_key, self.blobs)
+        arguments: dict[str, Any] = load_json(recorded)
+        return arguments
 
     @property
     def _runner(self) -> Runner:
-        return Runner(self.app.activities, worker_id=WORKER, digest_key=self.digest_key)
+        return Runner(
+            self.app.activities, worker_id=WORKER, digest_key=self.digest_key, blobs=self.blobs
+        )
+
+
+def _name(task: ActivityTask) -> str:
+    return f"{task.idempotency_key}#{task.attempt}"
 
 
 class _OutOfTime(Exception):
@@ -202,7 +264,7 @@ def _to_the_end(awaitable: Awaitable[Any], limit_s: float | None = None) -> Any:
     except RuntimeError:
         return asyncio.run(limited())
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(lambda: asyncio.run(limited())).result()
+        return pool.submit(copy_context().run, lambda: asyncio.run(limited())).result()
 
 
 def _in_a_thread(function: Callable[[], Any], limit_s: float) -> Any:

@@ -43,14 +43,14 @@ class Story:
     @property
     def replies(self) -> list[Any]:
         """What the workflow said, in order: texts, or the JSON it gave."""
-        said = (load_json(body.message) for body in self.events if isinstance(body, r.ReplySent))
+        said = (self._load(body.message) for body in self.events if isinstance(body, r.ReplySent))
         return [_text_or_data(content) for content in said]
 
     @property
     def outcome(self) -> Any:
         """What the session was completed with; none while it is not."""
         ends = [body for body in self.events if isinstance(body, r.SessionCompleted)]
-        return load_json(ends[-1].outcome) if ends else None
+        return self._load(ends[-1].outcome) if ends else None
 
     @property
     def failure(self) -> r.Failure | None:
@@ -77,7 +77,7 @@ class Story:
             data = next(left, None)
         if data is None:
             return workflow.initial()
-        return read_json(workflow.state_type, data.inline or b"null")
+        return read_json(workflow.state_type, self._engine.inline(data).inline or b"null")
 
     @property
     def waits(self) -> tuple[r.Obligation, ...]:
@@ -108,6 +108,9 @@ class Story:
     def crashes(self) -> list[StepAt]:
         """Where it crashed."""
         return list(self._engine.crashes)
+
+    def _load(self, payload: r.Payload) -> Any:
+        return load_json(self._engine.inline(payload))
 
     @property
     def _state(self) -> State:

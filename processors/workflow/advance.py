@@ -16,6 +16,7 @@ from ...events import records as r
 from ...events.state import State, Status
 from .answers import read_message
 from .asking import TurnContext
+from .claims import CLAIM_FAULTS, Claims, held_by
 from .definitions import Message, Workflow
 from .driver import Stretch
 from .facts import RESOLVES, STARTS
@@ -62,17 +63,22 @@ def advance(
         return Advanced(_next_turn(workflows, state) if state.queue else [], None)
     if not isinstance(event.body, _RESUMES):
         return Advanced([], stretch)
-    if (
-        stretch is not None
-        and not stretch.dead
-        and not isinstance(event.body, STARTS | r.SessionReleased)
-    ):
-        asked = stretch.feed(event)
-    else:
-        rebuilt = _rebuild(workflows, position, facts)
-        if not isinstance(rebuilt, tuple):
-            return Advanced([rebuilt], None)
-        stretch, asked = rebuilt
+    try:
+        if (
+            stretch is not None
+            and not stretch.dead
+            and not isinstance(event.body, STARTS | r.SessionReleased)
+        ):
+            asked = stretch.feed(event)
+        else:
+            rebuilt = _rebuild(workflows, position, facts)
+            if not isinstance(rebuilt, tuple):
+                return Advanced([rebuilt], None)
+            stretch, asked = rebuilt
+        stretch.claims.store(asked)
+    except CLAIM_FAULTS as fault:
+        _drop(stretch)
+        return Advanced([held_by(fault)], None)
     bodies = [_complete(body, state) for body in asked]
     if bodies and isinstance(bodies[-1], _ENDS):
         _drop(stretch)
@@ -128,9 +134,11 @@ def _rebuild(
         told = f"workflow {state.workflow!r} version {state.workflow_version} is not loaded: deploy it, then release"
         return r.SessionHeld("workflow_missing", told)
     context = _context(position, facts)
-    rebuilt = rebuild(workflow, context, state.data, _message(state), position.journal)
+    message = _message(state, Claims(position.tenant, facts.digest_key, facts.blobs))
+    rebuilt = rebuild(workflow, context, state.data, message, position.journal)
     if isinstance(rebuilt, Divergence):
         return r.NondeterminismFound(state.turn, rebuilt.step, rebuilt.expected, rebuilt.actual)
+    rebuilt.stretch.claims.forget(position.journal)
     return rebuilt.stretch, rebuilt.leftover
 
 
@@ -145,16 +153,16 @@ def _context(position: Position, facts: Facts) -> TurnContext:
         facts.digest_key,
         stretch,
         steps,
+        facts.blobs,
     )
 
 
-def _message(state: State) -> Message:
+def _message(state: State, claims: Claims) -> Message:
     queued = state.message
     if queued is None:
         return Message(id="", actor="", text="", data=None)
-    return read_message(
-        queued.message_id, queued.actor, queued.message, queued.trigger, queued.reason
-    )
+    payload = claims.handed(queued.message)
+    return read_message(queued.message_id, queued.actor, payload, queued.trigger, queued.reason)
 
 
 def _complete(body: r.EventBody, state: State) -> r.EventBody:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from ...events import records as r
+from ...events.payloads import load_json
 from .definitions import Message
 from .errors import ActivityError, Uncertain
 
@@ -34,8 +34,11 @@ class Answer:
 Asked = Callable[[str], r.EventBody | None]
 """The request that a wait began with, by the wait's id."""
 
+Handed = Callable[[r.Payload], r.Payload]
+"""The payload with its bytes in it, whichever way it was recorded."""
 
-def answer_of(event: r.Event, asked: Asked) -> Answer | None:
+
+def answer_of(event: r.Event, asked: Asked, handed: Handed) -> Answer | None:
     """The answer in this fact; none where it answers nothing, as an uncertainty that waits for a person."""
     body, actor = event.body, event.envelope.actor
     match body:
@@ -50,7 +53,7 @@ def answer_of(event: r.Event, asked: Asked) -> Answer | None:
         case r.SignalDelivered():
             return Answer(body.wait_id, body.data)
         case r.InboxTaken():
-            return Answer(body.wait_id, [_message(taken) for taken in body.messages])
+            return Answer(body.wait_id, [_message(taken, handed) for taken in body.messages])
         case (
             r.ActivityCompleted()
             | r.ActivityFailed()
@@ -66,15 +69,15 @@ def answer_of(event: r.Event, asked: Asked) -> Answer | None:
 def read_message(
     message_id: str, actor: str, payload: r.Payload, trigger: str, reason: str
 ) -> Message:
-    """A message as a workflow sees it."""
-    data = json.loads(payload.inline or b"null")
+    """A message as a workflow sees it; the payload has its bytes in it."""
+    data = load_json(payload)
     text = data.get("text", "") if isinstance(data, dict) else data
     text = text if isinstance(text, str) else ""
     return Message(message_id, actor, text, data, trigger, reason)
 
 
-def _message(taken: r.TakenMessage) -> Message:
-    return read_message(taken.message_id, taken.actor, taken.message, "message", "")
+def _message(taken: r.TakenMessage, handed: Handed) -> Message:
+    return read_message(taken.message_id, taken.actor, handed(taken.message), "message", "")
 
 
 def _of_activity(

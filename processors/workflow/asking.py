@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...events import records as r
-from ...events.payloads import action_digest, json_payload
+from ...events.blobs import Blobs
+from ...events.payloads import action_digest
 from ..activities.definitions import Action
 from .ahead import LIVE, Ahead
 from .answers import Answer, answer_of
+from .claims import Claims
 from .errors import UnapprovedAction, WorkflowMisuse
 from .facts import describe
 from .waits import Step
@@ -26,7 +28,7 @@ LOST = "another wait was over first"
 
 @dataclass(frozen=True, slots=True)
 class TurnContext:
-    """What identifies the stretch that is driven, and the key for digests of its data.
+    """What identifies the stretch that is driven, the key for digests of its data, and the store of what is large.
 
     `stretch` counts the `again`s of the turn so far, `steps` those that were asked for before it.
     """
@@ -37,6 +39,7 @@ class TurnContext:
     digest_key: bytes
     stretch: int = 0
     steps: int = 0
+    blobs: Blobs | None = None
 
 
 class Asking:
@@ -44,6 +47,7 @@ class Asking:
 
     def __init__(self, context: TurnContext) -> None:
         self.context = context
+        self.claims = Claims(context.tenant, context.digest_key, context.blobs)
         self.now_ms = 0
         self.steps = context.steps
         self.ahead: Ahead = LIVE
@@ -81,8 +85,8 @@ class Asking:
                 approval=approval,
                 proposal_id=proposal_id,
                 retry=activity.retry.policy,
-                settle_ms=getattr(activity, "settle_ms", None),
-                heartbeat_ms=getattr(activity, "heartbeat_ms", None),
+                settle_ms=activity.settle_ms,
+                heartbeat_ms=activity.heartbeat_ms,
                 on_uncertain=on_uncertain,
             ),
         )
@@ -130,7 +134,7 @@ class Asking:
 
     def payload(self, value: Any) -> r.Payload:
         """The value as it is stored."""
-        return json_payload(value, self.context.digest_key)
+        return self.claims.payload(value)
 
     def say(self, message: Any) -> None:
         """Records a reply; see `Turn.say`."""
@@ -182,7 +186,9 @@ class Asking:
         """The step that this fact ends, with its value; none where it ends nobody's wait."""
         if isinstance(event.body, r.ApprovalGranted):
             self._grants[event.body.digest] = event.body.proposal_id
-        answer = answer_of(event, lambda wait_id: self._waits.get(wait_id, (None,))[0])
+        answer = answer_of(
+            event, lambda wait_id: self._waits.get(wait_id, (None,))[0], self.claims.handed
+        )
         return self._settle(answer) if answer is not None else None
 
     def _settle(self, answer: Answer) -> Step | None:
@@ -190,7 +196,7 @@ class Asking:
         if found is None:
             return None
         step = found[1]
-        step.value, step.error, step.done = answer.value, answer.error, True
+        step.value, step.error, step.done = self.claims.handed(answer.value), answer.error, True
         return step
 
     def _wait(self, wait_id: str, asked: r.EventBody) -> Step:
@@ -212,9 +218,8 @@ class Asking:
         activity, key = action.activity, self.context.digest_key
         arguments = self.payload(action.arguments)
         approver = activity.approval.approver if activity.approval else ""
-        digest = action_digest(
-            activity.name, activity.contract.word, arguments.inline or b"", approver, key
-        )
+        data = self.claims.bytes_of(arguments)
+        digest = action_digest(activity.name, activity.contract.word, data, approver, key)
         return digest, arguments
 
     def _next_step(self) -> int:

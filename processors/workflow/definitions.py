@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, get_type_hints
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import PydanticSchemaGenerationError, TypeAdapter, ValidationError
 
 from ..activities.definitions import Declined, check_name
 
@@ -51,7 +51,7 @@ class Workflow(Generic[S]):
         self.version = version
         self.versions = tuple(sorted(versions.items()))
         self.state_class = self._read_signature()
-        self.state_type: TypeAdapter[S] = TypeAdapter(self.state_class)
+        self.state_type: TypeAdapter[S] = self._read_state()
         self.__doc__ = function.__doc__
         self._check_initial()
 
@@ -76,6 +76,15 @@ class Workflow(Generic[S]):
                 f"the state of workflow {self.name!r} must be a class, such as a pydantic BaseModel"
             )
         return state
+
+    def _read_state(self) -> TypeAdapter[S]:
+        try:
+            return TypeAdapter(self.state_class)
+        except PydanticSchemaGenerationError as error:
+            told = f"state {self.state_class.__name__} of workflow {self.name!r} cannot be stored as JSON"
+            raise Declined(
+                f"{told}: make it a pydantic BaseModel or a dataclass ({error.message.splitlines()[0]})"
+            ) from error
 
     def _check_initial(self) -> None:
         try:

@@ -16,11 +16,12 @@ from types import CoroutineType
 from typing import Any, cast
 
 from ...events import records as r
-from ...events.payloads import json_payload, storable_text
+from ...events.payloads import storable_text
 from ..activities.definitions import Action
 from ..stored_json import json_value, read_json
 from .ahead import LIVE, VERIFICATION_FAILED, Ahead
 from .asking import Asking, TurnContext
+from .claims import CLAIM_FAULTS
 from .definitions import Message, Workflow
 from .errors import ActivityError, VerificationFailed, WorkflowMisuse, WorkflowStuck
 from .turn import Turn
@@ -64,13 +65,16 @@ class Stretch(Asking):
     @property
     def running(self) -> bool:
         """Whether the function itself runs right now, be it to its end."""
-        return self._coroutine is not None and self._coroutine.cr_running
+        coroutine = self._coroutine
+        return coroutine is not None and coroutine.cr_running
 
     def start(self, at_ms: int, ahead: Ahead = LIVE) -> list[r.EventBody]:
-        """Runs the function from its top to its first wait."""
+        """Runs the function from its top to its first wait. Raises `CLAIM_FAULTS`, as `feed` does."""
         self.now_ms, self.ahead = at_ms, ahead
         try:
             state = self._workflow.initial() if self._data is None else self._decode(self._data)
+        except CLAIM_FAULTS:
+            raise
         except Exception as error:  # noqa: BLE001 - user types decide what raises; it becomes a hold
             return [self._held("state_unreadable", error)]
         called = self._workflow.function(self._turn, state, self._message)
@@ -80,7 +84,11 @@ class Stretch(Asking):
     def feed(self, event: r.Event) -> list[r.EventBody]:
         """Hands one fact to whoever waits for it; facts that nobody waits for change nothing."""
         self.now_ms = event.envelope.at_ms
-        step = self._resolve(event)
+        try:
+            step = self._resolve(event)
+        except CLAIM_FAULTS:
+            self.drop()
+            raise
         return self._drive() if step is not None else []
 
     def drop(self) -> None:
@@ -168,7 +176,7 @@ class Stretch(Asking):
         return self._take()
 
     def _finish(self, returned: Any) -> list[r.EventBody]:
-        workflow, key = self._workflow, self.context.digest_key
+        workflow = self._workflow
         if not isinstance(returned, workflow.state_class):
             wanted = workflow.state_class.__name__
             return [
@@ -179,7 +187,7 @@ class Stretch(Asking):
         if self._over == AGAIN and (told := self._why_not_again(returned)):
             return [self._misused(told)]
         try:
-            state = json_payload(json_value(workflow.state_type, returned), key)
+            state = self.payload(json_value(workflow.state_type, returned))
         except Exception as error:  # noqa: BLE001 - user types decide what raises; it becomes a hold
             return [self._held("state_unserialisable", error)]
         return [*self._take(), self._end(state)]
@@ -206,7 +214,7 @@ class Stretch(Asking):
         return ""
 
     def _decode(self, data: r.Payload) -> Any:
-        return read_json(self._workflow.state_type, data.inline or b"null")
+        return read_json(self._workflow.state_type, self.claims.handed(data).inline or b"null")
 
     def _misused(self, told: str) -> r.SessionHeld:
         return self._hold("workflow_misuse", f"workflow {self._workflow.name}: {told}")

@@ -29,8 +29,7 @@ async def run_or_undo(
 
 
 async def _undo(live: Callable[[], Engine], action: Action[Any], uncertain: Uncertain) -> NoReturn:
-    activity: Any = action.activity
-    undo: Action[Any] = activity.undo_action(action.arguments, uncertain.key)
+    undo = action.activity.undo_action(action.arguments, uncertain.key)
     reason = uncertain.reason
     doubt = f"nobody knows whether it was carried out ({reason.kind}: {reason.message})"
     name = undo.activity.name

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from ...events.blobs import Blobs
 from . import (
     attempts,
     dispositions,
@@ -20,6 +21,7 @@ from . import (
     tasks,
     waits,
 )
+from . import blobs as beside
 from .evidence import Evidence, ReadCommand, Violation
 from .folds import Folded
 from .history import History, Session
@@ -71,11 +73,19 @@ CHECKS: tuple[tuple[tuple[int, ...], Check], ...] = (
 )
 
 
-def audit(evidence: Evidence, read_command: ReadCommand | None = None) -> list[Violation]:
+def audit(
+    evidence: Evidence,
+    read_command: ReadCommand | None = None,
+    *,
+    blobs: Blobs | None = None,
+    digest_key: bytes = b"",
+) -> list[Violation]:
     """Every broken promise, in the order of the checks; empty for a clean history.
 
-    Without `read_command` the checks that need commands (3, 4 in part, 38 in part) are left out.
+    Without `read_command` the checks that need commands (3, 4 in part, 38 in part) are left out. With the store of
+    `blobs`, and the key of their digests, what the history refers to is looked at as well (40).
     """
     history = History.read(evidence, read_command)
     folded = folds.refold(history)
-    return [violation for _, check in CHECKS for violation in check(history, folded)]
+    found = [violation for _, check in CHECKS for violation in check(history, folded)]
+    return found if blobs is None else [*found, *beside.stored(history, blobs, digest_key)]

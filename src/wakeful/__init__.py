@@ -10,8 +10,10 @@ if not (_Path(__file__).parent / "events").is_dir():
         "with `git clone -c core.symlinks=true`, or install a wheel"
     )
 
+from .processors.activities.beats import AttemptCancelled
 from .processors.activities.contracts import NothingDone, Read, Retry, RetryLater, Write
 from .processors.activities.definitions import Action, Activity, Needs, activity
+from .processors.activities.inside import cancelled, heartbeat, progress
 from .processors.workflow.answers import Approval
 from .processors.workflow.definitions import Message, Workflow, workflow
 from .processors.workflow.errors import (
@@ -29,6 +31,7 @@ __all__ = [
     "Activity",
     "ActivityError",
     "Approval",
+    "AttemptCancelled",
     "Message",
     "Needs",
     "NothingDone",
@@ -44,5 +47,8 @@ __all__ = [
     "Write",
     "WrongSignal",
     "activity",
+    "cancelled",
+    "heartbeat",
+    "progress",
     "workflow",
 ]

@@ -1,6 +1,7 @@
 """`wakeful.testing`: rehearse your workflows in milliseconds, without Kafka; see docs/testing.md."""
 
 from .events.state import Hold
+from .processors.testing.attempts import attempt
 from .processors.testing.engine import StepAt
 from .processors.testing.errors import Diverged, Held, Misuse, Refused
 from .processors.testing.rehearsal import Rehearsal, rehearse
@@ -17,5 +18,6 @@ __all__ = [
     "Refused",
     "Rehearsal",
     "StepAt",
+    "attempt",
     "rehearse",
 ]

@@ -1,4 +1,4 @@
-"""The refund desk of the examples, beside workflows with a bug, with an activity that fails, and with one that hangs."""
+"""The refund desk of the examples, beside workflows with a bug, that fail, hang, come into doubt, and wait for signals."""
 
 import importlib.util
 import threading
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from wakeful import ActivityError, Message, Read, Turn, activity, workflow
+from wakeful import ActivityError, Message, Read, Turn, Write, activity, workflow
 
 _DESK = Path(__file__).parents[2] / "examples" / "refund_desk.py"
 _spec = importlib.util.spec_from_file_location("refund_desk", _DESK)
@@ -53,4 +53,26 @@ async def stubborn(turn: Turn, state: Nothing, message: Message) -> Nothing:
     except ActivityError as error:
         await turn.say(error.failure.kind)
     await turn.say(await turn.run(thread_of.call(message.text)))
+    return state
+
+
+@activity(contract=Write())
+async def wire(order_id: str) -> str:
+    raise ConnectionError("the line went dead in the middle")
+
+
+@workflow("wires", version=1)
+async def wires(turn: Turn, state: Nothing, message: Message) -> Nothing:
+    await turn.say(await turn.run(wire.call(message.text)))
+    return state
+
+
+@workflow("listens", version=1)
+async def listens(turn: Turn, state: Nothing, message: Message) -> Nothing:
+    if turn.number == 1:
+        await turn.say(f"paid {await turn.signal('paid', int)}")
+        (more,) = await turn.inbox(wait=True)
+        await turn.say(f"and {more.text}")
+    else:
+        await turn.say(f"{message.trigger}: {message.reason}")
     return state

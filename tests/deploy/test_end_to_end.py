@@ -157,6 +157,60 @@ def test_signals_are_kept_and_what_is_not_in_doubt_cannot_be_resolved(cli: Cli) 
     assert "no session 'nobody'" in err
 
 
+def test_a_write_in_doubt_waits_until_somebody_says_what_became_of_it(cli: Cli) -> None:
+    cli("session", "open", "wires", "--session", "u1")
+    code, _, err = cli("session", "send", "u1", "order-7", "--wait", "--timeout", "20")
+    assert code == Exit.DONE, err
+    assert "activity wire is uncertain: raised: " in err
+    assert (
+        "the line went dead in the middle; resolve it with 'wakeful activity resolve u1 1.1 " in err
+    )
+
+    _, shown, _ = cli("session", "show", "u1", "--json")
+    assert [owed["kind"] for owed in shown["waiting_for"]] == ["uncertain"]
+    _, (row,), _ = cli("activity", "list", "--uncertain", "u1", "--json")
+    assert (row["action"], row["contract"], row["attempts"]) == ("wire", "write_once", 1)
+    assert "wakeful activity resolve u1 1.1 --completed JSON" in row["next"]
+
+    code, _, err = cli("activity", "resolve", "u1", "1.1", "--completed", "[1]")
+    assert code == Exit.REFUSED
+    assert "wrong_result" in err
+    assert "give --completed what the tool would have returned" in err
+    code, out, err = cli(
+        *("activity", "resolve", "u1", "1.1", "--completed", '"receipt 9"', "--wait"),
+        *("--comment", "seen at the bank", "--actor", "sue", "--timeout", "20"),
+    )
+    assert (code, out) == (Exit.DONE, "receipt 9\n"), err
+    code, _, err = cli("activity", "resolve", "u1", "1.1", "--failed")
+    assert code == Exit.REFUSED
+    assert "already_settled" in err
+    cli("session", "show", "u1")
+    _, (row,), _ = cli("activity", "list", "u1", "--json")
+    assert (row["status"], row["resolved_by"], row["comment"]) == (
+        "completed",
+        "sue",
+        "seen at the bank",
+    )
+
+
+def test_a_session_is_signalled_answered_and_started_by_an_occasion(cli: Cli) -> None:
+    cli("session", "open", "listens", "--session", "l1")
+    _, _, err = cli("session", "send", "l1", "hello", "--wait", "--timeout", "20")
+    assert "waiting for signal paid: 'wakeful signal l1 paid JSON'" in err
+    code, out, err = cli("signal", "l1", "paid", "7", "--wait", "--timeout", "20")
+    assert (code, out) == (Exit.DONE, "paid 7\n"), err
+    assert "waiting for a message: 'wakeful session send l1 TEXT'" in err
+    code, out, err = cli("session", "send", "l1", "more", "--wait", "--timeout", "20")
+    assert (code, out) == (Exit.DONE, "and more\n"), err
+    code, out, err = cli(
+        *("session", "start-turn", "l1", "--trigger", "schedule", "--reason", "monday"),
+        *("--wait", "--timeout", "20"),
+    )
+    assert (code, out) == (Exit.DONE, "schedule: monday\n"), err
+    code, out, _ = cli("session", "show", "l1")
+    assert "2 (schedule: monday)" in out
+
+
 def test_strangers_are_refused_and_their_letters_kept(cli: Cli) -> None:
     code, _, err = cli("session", "send", "nobody", "hello")
     assert code == Exit.NOT_FOUND
@@ -164,7 +218,7 @@ def test_strangers_are_refused_and_their_letters_kept(cli: Cli) -> None:
     code, _, err = cli("session", "open", "no-such-flow")
     assert code == Exit.REFUSED
     assert (
-        "no workflow 'no-such-flow' is loaded here (loaded: buggy, failing, refund-desk, stubborn)"
+        "no workflow 'no-such-flow' is loaded here (loaded: buggy, failing, listens, refund-desk, stubborn, wires)"
         in err
     )
     code, letters, _ = cli("dlq", "list", "--json")

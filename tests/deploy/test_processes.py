@@ -7,9 +7,11 @@ import sys
 import pytest
 
 from wakeful.deploy.exits import Exit, Stopped
-from wakeful.deploy.processes import check_cluster, crash_points, ending
+from wakeful.deploy.processes import check_cluster, crash_points, ending, opened_leases
 from wakeful.deploy.settings import Settings
 from wakeful.events.log.protocol import Fatal
+from wakeful.processors.activities.leases import NoLeases
+from wakeful.processors.activities.redis_leases import RedisLeases
 from wakeful.processors.loop import LoopFailed
 
 PROGRAM = """
@@ -83,3 +85,17 @@ def test_the_table_of_exit_codes_is_the_code() -> None:
     ]
     shown = {name.strip(): int(code) for code, name in rows[1:]}
     assert shown == {member.name: member.value for member in Exit}
+
+
+@pytest.mark.parametrize(
+    ("url", "kind"),
+    [
+        (None, NoLeases),
+        ("redis://127.0.0.1:1/0", RedisLeases),
+        ("http://127.0.0.1:1/0", NoLeases),
+    ],
+)
+def test_a_worker_starts_whatever_redis_is(url: str | None, kind: type) -> None:
+    with opened_leases(Settings(redis=url), "w1") as leases:
+        assert type(leases) is kind
+        assert not leases.held(["a#1"])

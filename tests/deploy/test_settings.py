@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from wakeful.deploy.blobs import prove_blobs
 from wakeful.deploy.exits import Exit, Stopped
 from wakeful.deploy.processes import apply_topics
 from wakeful.deploy.settings import LOCAL_DIGEST_KEY, Settings, load_settings
@@ -30,6 +31,25 @@ def test_without_anything_set_the_defaults_are_those_of_one_machine(tmp_path: Pa
     assert found.kafka is None
 
 
+def test_blobs_lie_in_the_home_where_kafka_is_the_local_stacks_and_nowhere_else(
+    tmp_path: Path,
+) -> None:
+    local = load_settings({"WAKEFUL_HOME": str(tmp_path)})
+    assert local.blobs == (tmp_path / "blobs").as_uri()
+    elsewhere = {"WAKEFUL_HOME": str(tmp_path), "WAKEFUL_KAFKA": "broker:9092"}
+    assert load_settings(elsewhere).blobs is None
+    given = load_settings({**elsewhere, "WAKEFUL_BLOBS": "s3://bucket/blobs"})
+    assert given.blobs == "s3://bucket/blobs"
+
+
+def test_a_store_whose_driver_is_missing_is_told_before_anything_starts(tmp_path: Path) -> None:
+    given = load_settings({**URLS, "WAKEFUL_HOME": str(tmp_path), "WAKEFUL_BLOBS": "nosuch://x"})
+    with pytest.raises(Stopped, match=r"WAKEFUL_BLOBS cannot be opened: .*nosuch") as told:
+        prove_blobs(given)
+    assert told.value.code == Exit.USAGE
+    prove_blobs(load_settings({"WAKEFUL_HOME": str(tmp_path)}))
+
+
 def test_without_a_stack_and_a_url_the_next_step_is_named(tmp_path: Path) -> None:
     found = load_settings({"WAKEFUL_HOME": str(tmp_path)})
     with pytest.raises(
@@ -48,6 +68,7 @@ def test_without_a_stack_and_a_url_the_next_step_is_named(tmp_path: Path) -> Non
         ("WAKEFUL_MIN_INSYNC_REPLICAS", "0", "expected a whole number from 1 to 10"),
         ("WAKEFUL_NAMESPACE", "Bad Name", "use a-z 0-9"),
         ("WAKEFUL_TENANT", "a/b", "use 1 to 128 of"),
+        ("WAKEFUL_BLOBS", "blobs", "expected a URL such as file:///"),
         ("WAKEFUL_ALWAYS_REPLAY", "maybe", "expected 0 or 1"),
         ("WAKEFUL_FAILPOINT", "here", "write it like 'p.produced:3'"),
         ("WAKEFUL_LOG", "loud", "expected debug, info, warning or error"),
@@ -105,6 +126,7 @@ def test_a_child_gets_exactly_the_settings_of_its_supervisor_without_the_crash_p
         postgres="postgresql://db/wakeful",
         redis="redis://cache/0",
         cluster_id="c-1",
+        blobs="s3://bucket/blobs",
         namespace="desk",
         tenant="acme",
         actor="ann",

@@ -123,8 +123,13 @@ def test_a_wait_that_ends_by_itself_asks_for_nothing() -> None:
 
 
 def test_a_payload_that_cannot_be_read_is_shown_as_such() -> None:
-    lent = r.Payload("json", None, "s3://bucket/key", b"", 9, None)
-    assert "expected inline json" in as_json(lent)["unreadable"]
+    strange = r.Payload("avro", b"\x02", None, b"", 1, None)
+    assert "expected inline json" in as_json(strange)["unreadable"]
+
+
+def test_a_payload_by_reference_is_shown_as_its_reference() -> None:
+    lent = r.Payload("json", None, "acme/" + "ab" * 32, b"", 900_000, None)
+    assert as_json(lent) == {"ref": "acme/" + "ab" * 32, "size": 900_000}
 
 
 def test_an_outcome_says_what_is_wanted_of_whom() -> None:

@@ -2,8 +2,20 @@
 
 import re
 
-from wakeful.events.limits import PAYLOAD_MAX
-from wakeful.processors.activities import definitions, hung, lane, runner, worker
+from wakeful.events.blob_patience import TRANSACTION_LIMIT_MS
+from wakeful.events.blobs import BLOB_FAULTS
+from wakeful.events.limits import BLOB_MAX, PAYLOAD_MAX
+from wakeful.processors.activities import (
+    beats,
+    contracts,
+    definitions,
+    hung,
+    lane,
+    runner,
+    superseded,
+    worker,
+)
+from wakeful.processors.workflow.claims import held_by
 from wakeful.processors.workflow.definitions import Workflow
 
 from .readme import ROOT
@@ -21,6 +33,12 @@ def test_its_python_runs_from_top_to_bottom() -> None:
         "find_order": False,
         "refund": True,
         "fetch": True,
+        "send_parcel": False,
+        "cancel_booking": False,
+        "book": False,
+        "print_cheque": True,
+        "count_orders": True,
+        "watch": True,
     }
 
 
@@ -29,6 +47,7 @@ def test_its_kinds_of_failure_are_those_of_the_runner() -> None:
     listed = re.search(r"^failure: (.*)\.$", runner.__doc__, re.MULTILINE)
     assert listed, runner.__doc__
     kinds = set(listed.group(1).split(", "))
+    told = {kind for kind in told if not kind.startswith("payload_")}
     assert told - {"timeout", "schedule_to_close"} == kinds | {"unapproved_action"}
 
 
@@ -37,4 +56,14 @@ def test_its_numbers_are_those_of_the_code() -> None:
     assert (worker.DRAIN_MS_DEFAULT, lane.BLOCKED_MS, hung.EXIT_CODE) == (10_000, 2_000, 70)
     assert definitions.TIMEOUT_DEFAULT == "60s"
     assert definitions.SCHEDULE_TO_CLOSE_DEFAULT == "24h"
+    assert definitions.SCHEDULE_TO_CLOSE_ONCE_DEFAULT == "1h"
+    assert contracts.SETTLE_DEFAULT == "10s"
     assert PAYLOAD_MAX == 256 * 1024
+    assert (beats.SHARE, beats.PROGRESS_MS, superseded.LOOK_MS) == (3, 1_000, 100)
+    assert BLOB_MAX == 64 * 1024 * 1024
+    assert TRANSACTION_LIMIT_MS == 1_500
+
+
+def test_its_reasons_of_a_hold_are_those_of_the_engine() -> None:
+    told = set(re.findall(r"^\| `(payload_\w+)` \|", PAGE, re.MULTILINE))
+    assert {held_by(kind("told")).reason for kind in BLOB_FAULTS} == told

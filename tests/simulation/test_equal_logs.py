@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from wakeful.commands.check import Facts
+from wakeful.events.blobs import Blobs
 from wakeful.events.log.memory import MemoryLog
 from wakeful.events.log.protocol import Record
 from wakeful.events.topics import Topics
@@ -14,7 +15,7 @@ from wakeful.processors.loop import Loop, LoopSettings
 from wakeful.processors.simulation.actors import DIGEST_KEY, GROUP, NAMESPACE
 from wakeful.processors.simulation.plan import Plan
 from wakeful.processors.simulation.workload import APP, QUEUES
-from wakeful.processors.simulation.world import World
+from wakeful.processors.simulation.world import World, bounds
 
 Line = tuple[int, bytes | None, bytes | None]
 
@@ -34,8 +35,8 @@ class LogClock:
         return self.ms
 
 
-def commands_of(seed: int) -> tuple[list[Record], list[Line]]:
-    """The commands that a whole schedule led to, in order, and the events that became of them."""
+def commands_of(seed: int) -> tuple[list[Record], list[Line], Blobs]:
+    """The commands that a whole schedule led to, in order, the events that became of them, and what these refer to."""
     world = World(replace(Plan.draw(seed), deploys=False))
     assert world.run()
     commands = world.log.dump(world.topics.commands)
@@ -43,14 +44,16 @@ def commands_of(seed: int) -> tuple[list[Record], list[Line]]:
     partitions = world.plan.partitions
     world.close()
     assert {record.partition for record in commands} <= set(range(partitions))
-    return commands, events
+    return commands, events, world.scene.blobs
 
 
 def lines(log: MemoryLog, topics: Topics) -> list[Line]:
     return [(r.partition, r.key, r.value) for r in log.dump(topics.events)]
 
 
-def fold(commands: Sequence[Record], partitions: int, *, batch: int, replay: bool) -> list[Line]:
+def fold(
+    commands: Sequence[Record], partitions: int, blobs: Blobs, *, batch: int, replay: bool
+) -> list[Line]:
     clock, topics = LogClock(), Topics(NAMESPACE)
     log = MemoryLog(now_ms=clock.log_ms)
     log.create_topics(topics.specs(QUEUES, partitions))
@@ -64,7 +67,7 @@ def fold(commands: Sequence[Record], partitions: int, *, batch: int, replay: boo
             headers=record.headers,
             partition=record.partition,
         )
-    handler = CommandHandler(APP, Facts(DIGEST_KEY), always_replay=replay)
+    handler = CommandHandler(APP, Facts(DIGEST_KEY, blobs=blobs), always_replay=replay)
     settings = LoopSettings(GROUP, f"{GROUP}-0", None, batch_records=batch)
     loop = Loop(log, topics, handler, settings, clock)
     polls = 0
@@ -78,8 +81,9 @@ def fold(commands: Sequence[Record], partitions: int, *, batch: int, replay: boo
 @pytest.mark.case("L29")
 @pytest.mark.parametrize("seed", [2, 5, 14, 23])
 def test_batches_and_replay_change_nothing(seed: int) -> None:
-    commands, events = commands_of(seed)
-    partitions = Plan.draw(seed).partitions
+    commands, events, blobs = commands_of(seed)
+    plan = Plan.draw(seed)
     assert len(events) > 10
-    for batch, replay in ((1, False), (64, False), (1, True), (64, True)):
-        assert fold(commands, partitions, batch=batch, replay=replay) == events
+    with bounds(plan):
+        for batch, replay in ((1, False), (64, False), (1, True), (64, True)):
+            assert fold(commands, plan.partitions, blobs, batch=batch, replay=replay) == events

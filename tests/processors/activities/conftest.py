@@ -9,18 +9,21 @@ from functools import partial
 import pytest
 from pydantic import BaseModel
 
+from wakeful.commands.models import HeartbeatActivity
 from wakeful.commands.wire import decode_command
-from wakeful.events.codec import encode_task
+from wakeful.events.codec import ATTEMPTS, encode_task
+from wakeful.events.contracts import ONCE
 from wakeful.events.headers import record_headers
 from wakeful.events.keys import task_key
 from wakeful.events.log.memory import MemoryLog
 from wakeful.events.payloads import json_payload
-from wakeful.events.records import ActivityTask
+from wakeful.events.records import ActivityTask, AttemptOver
 from wakeful.events.topics import Topics
+from wakeful.processors.activities.attempt import Run, Say, Wait, steps_of
 from wakeful.processors.activities.contracts import Read, Write
 from wakeful.processors.activities.core import WorkerCore
 from wakeful.processors.activities.definitions import activity
-from wakeful.processors.activities.runner import Body, Call, Runner
+from wakeful.processors.activities.runner import Body, Runner
 from wakeful.processors.activities.worker import Worker
 from wakeful.processors.app import gather
 
@@ -135,11 +138,12 @@ class Bench:
         }
         return ActivityTask(**{**fields, **over})
 
-    def put(self, *tasks, partition=None):
+    def put(self, *tasks, partition=None, once=None):
         for task in tasks:
             encoded = encode_task(task)
+            is_once = task.contract in ONCE if once is None else once
             self._producer.produce(
-                self.topics.activities(task.queue),
+                self.topics.activities(task.queue, once=is_once),
                 key=task_key(task.idempotency_key, task.attempt),
                 value=encoded.value,
                 headers=record_headers(encoded, f"{task.idempotency_key}#{task.attempt}"),
@@ -157,17 +161,56 @@ class Bench:
         )
         self._producer.flush(10_000)
 
+    def over(self, task, reason="cancelled", *, key=None):
+        """Says, as the session processor does, that nobody waits for this attempt."""
+        named = (task.tenant, task.session_id, task.activity_id, task.attempt)
+        encoded = ATTEMPTS.encode(AttemptOver(*named, task.idempotency_key, reason))
+        self._producer.produce(
+            self.topics.attempts,
+            key=key or task_key(task.idempotency_key, task.attempt),
+            value=encoded.value,
+            headers=record_headers(encoded, f"{task.idempotency_key}#{task.attempt}"),
+        )
+        self._producer.flush(10_000)
+
     def results(self):
+        """What the workers said of their attempts' ends."""
+        said = self.commands()
+        return [c for c in said if not isinstance(c.body, HeartbeatActivity)]
+
+    def beats(self):
+        """The signs of life that they sent."""
+        return [c for c in self.commands() if isinstance(c.body, HeartbeatActivity)]
+
+    def commands(self):
         records = self.log.dump(self.topics.commands)
         return [decode_command(record.value, record.headers) for record in records]
+
+
+def played(step):
+    """What came of a step's call, without asyncio."""
+    call = step.call
+    try:
+        result = call.start()
+        if not call.is_sync:
+            result.send(None)
+    except StopIteration as returned:
+        return step.words.completed(call, returned.value)
+    except Exception as error:
+        return step.words.failed(call.task, error)
+    if call.is_sync:
+        return step.words.completed(call, result)
+    raise AssertionError(f"{call.name} waits for something: drive it with asyncio")
 
 
 class Hand:
     """Drives a core step by step, as the simulation does, without asyncio."""
 
-    def __init__(self, bench, worker_id="w1", *, queue="default"):
+    def __init__(self, bench, worker_id="w1", *, queue="default", app=None):
         self.bench = bench
-        self.runner = Runner(bench.desk.app.activities, worker_id=worker_id, digest_key=DIGEST_KEY)
+        activities = (app or bench.desk.app).activities
+        self.runner = Runner(activities, worker_id=worker_id, digest_key=DIGEST_KEY)
+        self.waited = []
         self.core = WorkerCore(
             bench.log,
             bench.topics,
@@ -187,21 +230,31 @@ class Hand:
                 return jobs
         return []
 
-    def answer(self, job) -> Body:
-        call = self.runner.prepare(job.task)
-        if not isinstance(call, Call):
-            return call
-        coroutine = call.start()
-        try:
-            coroutine.send(None)
-        except StopIteration as returned:
-            return self.runner.completed(call, returned.value)
-        except Exception as error:
-            return self.runner.failed(job.task, error)
-        raise AssertionError(f"{job.task.name} waits for something: drive it with asyncio")
+    def steps(self, job, waited_ms=0):
+        over = partial(self.core.is_over, job)
+        return steps_of(self.runner, job.task, fresh=job.fresh, waited_ms=waited_ms, is_over=over)
+
+    def answer(self, job) -> Body | None:
+        """Goes through its steps; what it waits for is written down, and the clock goes on by it."""
+        steps = self.steps(job)
+        step = next(steps)
+        while not isinstance(step, Say):
+            came = None
+            if isinstance(step, Wait):
+                self.waited.append(step.ms)
+                self.bench.clock.ms += step.ms
+            else:
+                job.begun = job.begun or isinstance(step, Run)
+                came = played(step)
+            step = steps.send(came)
+        return step.body
 
     def run(self, job):
-        self.core.report(job, self.answer(job))
+        body = self.answer(job)
+        if body is None:
+            self.core.expire(job)
+        else:
+            self.core.report(job, body)
 
     def work(self):
         """One round: take, run all, settle, commit; returns the jobs."""

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from wakeful.commands.models import CompleteActivity, FailActivity
+from wakeful.commands.models import CompleteActivity, FailActivity, HeartbeatActivity
 from wakeful.commands.wire import decode_command
 from wakeful.events.headers import dead_letter_in
 from wakeful.events.log.kafka import KafkaLog
@@ -35,8 +35,13 @@ async def find_order(order_id: str) -> str:
 async def slow(n: int) -> int:
     with open(calls, "a") as book:
         book.write(f"slow {n}\\n")
-    while not os.path.exists(calls + ".go_on"):
-        await asyncio.sleep(0.01)
+    try:
+        while not os.path.exists(calls + ".go_on"):
+            await asyncio.sleep(0.01)
+    except asyncio.CancelledError:
+        with open(calls, "a") as book:
+            book.write(f"slow {n} ended\\n")
+        raise
     return n
 
 @activity(contract=Read())
@@ -169,6 +174,20 @@ def test_sigterm_lets_a_running_call_finish_and_report(on_kafka):
     on_kafka.calls_file.with_name("calls.go_on").touch()
     assert on_kafka.ended(process) == 0
     assert len(on_kafka.results()) == 1
+
+
+@pytest.mark.case("U20")
+def test_an_attempt_that_is_over_stops_and_leaves_no_result(on_kafka):
+    process, bench = on_kafka.start("w1"), on_kafka.bench
+    task = bench.task("slow", {"n": 1}, heartbeat_ms=30_000)
+    bench.put(task)
+    until(lambda: on_kafka.calls() == ["slow 1"], "it runs")
+    bench.over(task)
+    until(lambda: "slow 1 ended" in on_kafka.calls(), "it stops")
+    process.send_signal(signal.SIGTERM)
+    assert on_kafka.ended(process) == 0
+    (beat,) = on_kafka.results()
+    assert isinstance(beat.body, HeartbeatActivity)
 
 
 @pytest.mark.parametrize("name", ["hangs", "blocks"])

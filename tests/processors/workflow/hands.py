@@ -7,7 +7,7 @@ from typing import Any
 from tests.processors import desk
 from tests.processors.desk import KEY, Desk, find_order, kinds, refund
 
-from wakeful import Activity, Message, Read, Turn, Write, activity, workflow
+from wakeful import Message, Read, Turn, Write, activity, workflow
 from wakeful.commands.models import (
     FailActivity,
     ResolveActivity,
@@ -17,6 +17,7 @@ from wakeful.commands.models import (
 )
 from wakeful.events import records as r
 from wakeful.events.payloads import json_payload
+from wakeful.processors.workflow.claims import Claims
 from wakeful.processors.workflow.replay import Rebuilt, rebuild
 
 __all__ = ["Desk", "Hand", "Message", "Turn", "find_order", "kinds", "refund", "workflow"]
@@ -69,18 +70,7 @@ def no_doubt_left(hand: Hand) -> None:
     assert not hand.bodies(r.NondeterminismFound) + hand.bodies(r.SessionHeld)
 
 
-def under(word: str, given: Activity[Any]) -> Activity[Any]:
-    """The activity under another contract."""
-
-    class Contract(Write):
-        """Carries its word."""
-
-    Contract.word = word
-    given.contract = Contract(idempotent=True)
-    return given
-
-
-@activity(contract=Write(idempotent=True), schedule_to_close="5m")
+@activity(contract=Write(), schedule_to_close="5m")
 async def wire(cents: int) -> str:
     """Moves money, once at most."""
     return f"wired {cents}"
@@ -92,9 +82,9 @@ async def recall(cents: int, done_key: str) -> str:
     return f"recalled {cents} of {done_key}"
 
 
-@activity(contract=Write(idempotent=True), schedule_to_close="5m")
+@activity(contract=Write(undo=recall), schedule_to_close="5m")
 async def book(cents: int) -> str:
-    """Writes it down; can be undone by `recall`."""
+    """Writes it down; can be undone."""
     return f"booked {cents}"
 
 
@@ -103,11 +93,6 @@ async def adds_up(cents: int) -> bool:
     """Whether the books agree."""
     return cents > 0
 
-
-under("write_once", wire)
-under("write_undo", book).undo_action = lambda arguments, done_key: recall.call(
-    arguments["cents"], done_key
-)
 
 ACTIVITIES = (find_order, refund, wire, recall, book, adds_up)
 
@@ -131,7 +116,13 @@ def replayed(hand: Hand, code: Any, journal: list[r.Event]) -> Any:
     context = advance._context(position, desk.Facts(KEY))
     begun = journal[0].body
     data = begun.state if isinstance(begun, r.TurnContinued) else state.data
-    return rebuild(code, context, data, advance._message(state), journal)
+    return rebuild(
+        code,
+        context,
+        data,
+        advance._message(state, Claims(context.tenant, context.digest_key, None)),
+        journal,
+    )
 
 
 def is_rebuilt(result: Any) -> bool:

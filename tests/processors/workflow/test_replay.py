@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.processors.desk import Desk, Hand, desk, find_order, kinds, refund
 
-from wakeful import Message, Needs, Turn, UnapprovedAction, Write, activity, workflow
+from wakeful import Message, Turn, UnapprovedAction, workflow
 from wakeful.events import records as r
 from wakeful.events.limits import TEXT_MAX
 from wakeful.events.state import Status
@@ -344,11 +344,3 @@ def test_a_hold_said_by_a_version_that_could_not_fold_does_not_break_one_that_ca
     again = hand.refold()
     assert (again.broken, again.state.status) == (None, status)
     assert (again.state.hold is None) == ended
-
-
-def test_a_write_without_a_key_contract_is_refused_at_import() -> None:
-    with pytest.raises(TypeError, match="send_mail"):
-
-        @activity(contract=Write(), approval=Needs("boss"))
-        async def send_mail(text: str) -> None:
-            """Sends."""

@@ -1,0 +1,175 @@
+"""Leases on a real server, and on one that is absent, empty, frozen or no Redis at all."""
+
+import signal
+import socket
+import threading
+import time
+
+import pytest
+import redis
+
+from wakeful.processors.activities import redis_leases as module
+from wakeful.processors.activities.redis_leases import RedisLeases
+
+from .conftest import until
+
+PATIENCE_S = 0.5
+"""For a call that may take 50 ms, on a machine that is busy with other things."""
+
+
+class Clock:
+    """Monotonic seconds, moved by hand."""
+
+    now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def connect(namespace, clock):
+    made = []
+
+    def to(url, worker_id="w1"):
+        made.append(RedisLeases(url, namespace=namespace, worker_id=worker_id, monotonic=clock))
+        return made[-1]
+
+    yield to
+    for leases in made:
+        leases.close()
+
+
+@pytest.fixture
+def server(endpoints, monkeypatch):
+    """The stack's server; a busy machine is not a dead server, so calls may take longer here."""
+    monkeypatch.setattr(module, "CALL_MS", 2_000)
+    return endpoints.redis
+
+
+def bounded(call):
+    """What it gives, if it gives it in time."""
+    since = time.monotonic()
+    answer = call()
+    assert time.monotonic() - since < PATIENCE_S
+    return answer
+
+
+def test_others_see_a_lease_until_it_is_released(server, connect):
+    mine, others = connect(server), connect(server, "w2")
+    mine.hold({"a#1": 60_000, "b#1": 60_000})
+    assert sorted(others.held(["a#1", "b#1", "c#1"])) == ["a#1", "b#1"]
+    assert not mine.held(["a#1"])
+    others.release(["a#1"])
+    mine.release(["b#1"])
+    assert set(others.held(["a#1", "b#1"])) == {"a#1"}, "only its holder releases it"
+
+
+def test_a_lease_ends_by_itself(server, connect, namespace):
+    mine, others = connect(server), connect(server, "w2")
+    mine.hold({"a#1": 60_000})
+    with redis.Redis.from_url(server, decode_responses=True) as client:
+        key = f"{namespace}:lease:a#1"
+        assert client.get(key) == "w1"
+        assert 0 < client.pttl(key) <= 60_000
+        client.pexpire(key, 1)
+        while client.exists(key):
+            pass
+    assert not others.held(["a#1"])
+
+
+@pytest.mark.chaos
+def test_a_flushed_server_holds_nothing_and_goes_on(server, connect):
+    mine, others = connect(server), connect(server, "w2")
+    mine.hold({"a#1": 60_000})
+    with redis.Redis.from_url(server) as client:
+        client.flushall()
+    assert not others.held(["a#1"])
+    mine.release(["a#1"])
+    mine.hold({"b#1": 60_000})
+    assert set(others.held(["b#1"])) == {"b#1"}
+
+
+@pytest.mark.chaos
+def test_a_frozen_server_costs_one_short_wait_and_is_asked_again_later(
+    stack, endpoints, connect, clock
+):
+    leases = connect(endpoints.redis, "w2")
+    leases.held(["a#1"])
+    stack.kill("redis", signal.SIGSTOP)
+    try:
+        clock.now += 10
+        assert not bounded(lambda: leases.held(["a#1"]))
+        since = time.monotonic()
+        for _ in range(1_000):
+            leases.hold({"a#1": 1_000})
+            assert not leases.held(["a#1"])
+        assert time.monotonic() - since < PATIENCE_S, "it is left alone"
+    finally:
+        stack.kill("redis", signal.SIGCONT)
+    with redis.Redis.from_url(endpoints.redis) as client:
+        client.ping()
+    connect(endpoints.redis).hold({"a#1": 60_000})
+    deadline = time.monotonic() + 20
+    while not leases.held(["a#1"]) and time.monotonic() < deadline:
+        clock.now += 6
+        connect(endpoints.redis).hold({"a#1": 60_000})
+    assert set(leases.held(["a#1"])) == {"a#1"}
+
+
+@pytest.mark.parametrize("url", ["redis://127.0.0.1:1/0", "redis://nowhere.invalid/0"])
+def test_an_absent_server_holds_nothing(connect, url):
+    leases = connect(url)
+    assert not bounded(lambda: leases.held(["a#1"]))
+    bounded(lambda: leases.hold({"a#1": 1_000}))
+    bounded(lambda: leases.release(["a#1"]))
+
+
+def test_a_port_where_something_else_answers_holds_nothing(connect):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(5)
+
+        def answer():
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(1_000)
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        stranger = threading.Thread(target=answer, daemon=True)
+        stranger.start()
+        leases = connect(f"redis://127.0.0.1:{listener.getsockname()[1]}/0")
+        assert not bounded(lambda: leases.held(["a#1"]))
+        stranger.join(5)
+
+
+def test_a_call_that_never_ends_holds_up_nobody_and_no_other_call(connect, clock):
+    leases = connect("redis://127.0.0.1:1/0")
+    free = threading.Event()
+    assert bounded(lambda: leases._ask(free.wait, "unknown")) == "unknown"
+    clock.now += 10
+    assert bounded(lambda: leases._ask(lambda: "asked", "unknown")) == "unknown", "still busy"
+    free.set()
+    deadline = time.monotonic() + 20
+    while leases._busy and time.monotonic() < deadline:
+        pass
+    assert leases._ask(lambda: "asked", "unknown") == "asked"
+
+
+def test_a_failure_tells_neither_url_nor_password(connect, monkeypatch):
+    told = []
+    monkeypatch.setattr(module.logger, "info", lambda what, **more: told.append((what, more)))
+    leases = connect("redis://:secret@127.0.0.1:1/0")
+    leases.held(["a#1"])
+    assert len(told) == 1
+    assert "secret" not in repr(told)
+
+
+def test_a_worker_without_its_redis_does_all_its_work(guarded, run, connect):
+    sessions = [f"s{n}" for n in range(20)]
+    guarded.put(*[guarded.task("find_order", {"order_id": "A"}, session) for session in sessions])
+    run(leases=connect("redis://127.0.0.1:1/0"))
+    until(lambda: len(guarded.results()) == 20, "all results of tasks that may have run before")

@@ -1,0 +1,124 @@
+"""What the log says of attempts that are over: read from now on, bounded, and never in the worker's way."""
+
+import threading
+
+import pytest
+
+from wakeful.events.log.protocol import LogFault
+from wakeful.processors.activities import superseded as superseded_module
+from wakeful.processors.activities.superseded import Superseded
+
+from .conftest import DEADLINE_S
+
+
+class Failing:
+    """A log whose readers fail when they are told to."""
+
+    def __init__(self, inner):
+        self._inner, self.failing, self.opened = inner, False, 0
+
+    def __getattr__(self, name):
+        return getattr(self._inner, name)
+
+    def reader(self, isolation):
+        self.opened += 1
+        reader = self._inner.reader(isolation)
+        poll = reader.poll
+
+        def failing(records_max, timeout_ms):
+            if self.failing:
+                raise LogFault("down")
+            return poll(records_max, timeout_ms)
+
+        reader.poll = failing
+        return reader
+
+
+@pytest.fixture
+def reading(bench):
+    log = Failing(bench.log)
+    superseded = Superseded(log, bench.topics.attempts)
+    told = []
+    superseded.tell(told.append)
+    return log, superseded, told
+
+
+def tasks(bench, *numbers):
+    return [bench.task("slow", {}, f"s{n}") for n in numbers]
+
+
+def test_what_was_said_before_the_worker_came_is_not_read(bench, reading):
+    _, superseded, told = reading
+    before, after = tasks(bench, 1, 2)
+    bench.over(before)
+    superseded.look(0.0)
+    bench.over(after)
+    superseded.look(1.0)
+    assert told == ["acme/s2/1/1#1"]
+
+
+def test_it_looks_now_and_then_and_not_always(bench, reading):
+    _, superseded, told = reading
+    superseded.look(10.0)
+    bench.over(*tasks(bench, 1))
+    superseded.look(10.05)
+    assert told == []
+    superseded.look(10.11)
+    assert len(told) == 1
+
+
+def test_a_record_that_cannot_be_read_is_left_out(bench, reading):
+    _, superseded, told = reading
+    superseded.look(0.0)
+    stranger, last = tasks(bench, 1, 2)
+    for value in (b"garbage", None):
+        bench._producer.produce(bench.topics.attempts, key=b"acme/s1/1/1#1", value=value)
+    bench.over(stranger, key=b"acme/s9/1/1#1")
+    bench.over(last)
+    superseded.look(1.0)
+    assert told == ["acme/s2/1/1#1"]
+
+
+def test_a_fault_is_waited_out_and_nothing_said_meanwhile_is_lost(bench, reading):
+    log, superseded, told = reading
+    superseded.look(0.0)
+    log.failing = True
+    superseded.look(1.0)
+    bench.over(*tasks(bench, 1))
+    log.failing = False
+    superseded.look(2.0)
+    assert (told, log.opened) == ([], 1)
+    superseded.look(7.0)
+    assert (told, log.opened) == (["acme/s1/1/1#1"], 2)
+    superseded.close()
+
+
+def test_a_topic_that_is_not_there_ends_nothing(bench):
+    superseded = Superseded(bench.log, "no-such-topic")
+    superseded.look(0.0)
+    superseded.look(10.0)
+
+
+def test_what_is_remembered_is_bounded(bench, reading, monkeypatch):
+    monkeypatch.setattr(superseded_module, "KEPT_MAX", 2)
+    _, superseded, _told = reading
+    superseded.look(0.0)
+    for n, task in enumerate(tasks(bench, 1, 2, 3)):
+        bench.over(task)
+        superseded.look(n + 1.0)
+    assert "acme/s1/1/1#1" not in superseded
+    assert "acme/s3/1/1#1" in superseded
+
+
+def test_two_intakes_look_one_at_a_time(bench, reading):
+    _, superseded, _ = reading
+    inside, free = threading.Event(), threading.Event()
+    superseded.tell(lambda _id: (inside.set(), free.wait(DEADLINE_S)))
+    superseded.look(0.0)
+    bench.over(*tasks(bench, 1))
+    other = threading.Thread(target=superseded.look, args=(1.0,))
+    other.start()
+    assert inside.wait(DEADLINE_S)
+    superseded.look(2.0)  # returns at once
+    free.set()
+    other.join(DEADLINE_S)

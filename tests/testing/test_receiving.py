@@ -1,0 +1,112 @@
+"""Rehearsals of what comes from outside: signals, triggers, messages in the middle of a turn, and doubts resolved."""
+
+import pytest
+
+from tests.processors.desk import Desk
+from tests.processors.workflow.hands import book, find_order, wire
+from wakeful import ActivityError, Message, Turn, workflow
+from wakeful.testing import NO_ANSWER, Misuse, Refused, rehearse
+
+
+@workflow("listener", version=1)
+async def listener(turn: Turn, desk: Desk, message: Message) -> Desk:
+    """Waits for a payment, then looks at what was written meanwhile."""
+    if message.trigger != "message":
+        await turn.say(f"{message.trigger} ({message.reason}): {message.data}")
+        return desk
+    paid = await turn.signal("paid", int)
+    told = [told.text for told in await turn.inbox()]
+    await turn.say(f"{paid} {told}")
+    return turn.again(Desk(refunded_cents=paid)) if paid < 10 else desk
+
+
+@workflow("doubter", version=1)
+async def doubter(turn: Turn, desk: Desk, message: Message) -> Desk:
+    """Makes a call that is made at most once."""
+    try:
+        await turn.say(await turn.run(wire.call(5)))
+    except ActivityError as error:
+        await turn.say(f"{error.failure.kind}: {error.failure.message}")
+    return desk
+
+
+@workflow("booker", version=1)
+async def booker(turn: Turn, desk: Desk, message: Message) -> Desk:
+    """Makes a call that can be undone."""
+    try:
+        await turn.run(book.call(5))
+    except ActivityError as error:
+        await turn.say(error.failure.kind)
+    return desk
+
+
+def test_signals_and_messages_reach_a_turn_that_asks_for_them() -> None:
+    session = rehearse(listener)
+    session.send("go")
+    assert [(wait.kind, wait.name) for wait in session.waits] == [("signal", "paid")]
+    session.send("hurry")
+    session.signal("paid", 3)
+    session.signal("paid", 12)
+    assert session.replies == ["3 ['hurry']", "12 []"]
+    assert session.status == "Suspended"
+
+
+def test_a_trigger_starts_a_turn_of_its_own() -> None:
+    session = rehearse(listener)
+    session.trigger("schedule", "nightly", {"n": 1})
+    assert session.replies == ["schedule (nightly): {'n': 1}"]
+
+
+def test_a_doubt_is_resolved_by_a_result_or_by_an_exception() -> None:
+    session = rehearse(doubter, wire, activities={"wire": NO_ANSWER})
+    session.send("go")
+    session.skip("5m")
+    assert [(wait.kind, wait.name) for wait in session.waits] == [("uncertain", "wire")]
+    session.resolve("wire", "wired 5")
+    session.send("go")
+    session.skip("5m")
+    session.resolve(None, LookupError("the bank knows nothing of it"))
+    assert session.replies == ["wired 5", "not_done: the bank knows nothing of it"]
+
+
+def test_what_cannot_be_resolved_says_what_is_open() -> None:
+    session = rehearse(doubter, wire, find_order, activities={"wire": NO_ANSWER})
+    session.send("go")
+    with pytest.raises(Misuse, match=r"no activity of 'wire' is uncertain: .*activity wire"):
+        session.resolve("wire", "x")
+    session.skip("5m")
+    with pytest.raises(Misuse, match="gives 7, which is not what it returns"):
+        session.resolve("wire", 7)
+    with pytest.raises(Refused, match="signal name ''"):
+        session.signal("")
+
+
+def test_a_worker_that_dies_with_a_call_that_is_made_once_leaves_a_doubt() -> None:
+    session = rehearse(doubter, wire)
+    session.crash_at(1)
+    session.send("go")
+    assert len(session.calls("wire")) == 1
+    assert session.status == "Running"
+    session.skip("5m")
+    session.resolve("wire", "wired 5")
+    assert session.replies == ["wired 5"]
+    assert len(session.calls("wire")) == 1
+
+
+def test_an_undo_is_rehearsed_like_any_other_call() -> None:
+    session = rehearse(booker)
+    session.fail_next("book", "timed_out")
+    session.send("go")
+    assert session.replies == ["undone"]
+    (undone,) = session.calls("recall")
+    assert undone.arguments == {"cents": 5, "done_key": "rehearsal/session-1/1/1"}
+
+
+def test_a_crash_at_every_step_changes_nothing_of_what_is_received() -> None:
+    session = rehearse(listener)
+    session.crash_everywhere()
+    session.send("go")
+    session.send("hurry")
+    session.signal("paid", 30)
+    assert session.replies == ["30 ['hurry']"]
+    assert [at.step for at in session.crashes] == [1, 2, 3]
