@@ -57,6 +57,21 @@ def mark_key(partition: int) -> bytes:
     return f"@{partition}".encode("ascii")
 
 
+def chunk_key(key: bytes, chunk: int) -> bytes:
+    """The key of one part of a session's open journal among the snapshots, from the session's own."""
+    return b"%b#%d" % (key, chunk)
+
+
+def session_of(key: bytes | None) -> bytes | None:
+    """The session's key in a key among the snapshots; none where it is no session's."""
+    own = (key or b"").partition(b"#")[0]
+    try:
+        split_key(own)
+    except InvalidKey:
+        return None
+    return own
+
+
 def partition_of(key: bytes, partitions: int) -> int:
     """The partition of a key, as the Java client and `murmur2_random` place it."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions

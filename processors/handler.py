@@ -84,14 +84,14 @@ class CommandHandler:
                 refusal = self._handle(session, run)
         except BaseException as error:  # noqa: BLE001 - one session must never stop a partition, nor a `sys.exit` in its state's class
             run = _Run(received, run.now_ms)  # it may have failed at a kept command
-            self._restore(session, before)
+            session.go_back(before)
             told = storable_text(f"{type(error).__name__}: {error}", FAULT_MAX)
             reason = "workflow_stuck" if isinstance(error, WorkflowStuck) else "engine_fault"
             return run.out, self._hold_broken(session, run, reason, told)
         if refusal is not None and run.out:
             # A stranger's command leaves no event. What the clock owes comes with the next one, or with a wake-up.
             run.out.clear()
-            self._restore(session, before)
+            session.go_back(before)
         return run.out, refusal
 
     def _handle(self, session: Session, run: _Run) -> Refusal | None:
@@ -317,12 +317,6 @@ class CommandHandler:
         for body in kept:
             self._record(session, run, body, run.received.command.header.actor)
         return None
-
-    @staticmethod
-    def _restore(session: Session, before: Session) -> None:
-        session.drop()
-        session.head, session.state, session.journal = before.head, before.state, before.journal
-        session.broken, session.announced = before.broken, before.announced
 
     @staticmethod
     def _on_behalf_of(session: Session, body: r.EventBody, header: m.CommandHeader) -> str | None:

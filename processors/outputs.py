@@ -23,14 +23,15 @@ from ..events.headers import (
     event_headers,
     record_headers,
 )
-from ..events.keys import mark_key, session_key, task_key
+from ..events.keys import chunk_key, mark_key, session_key, task_key
 from ..events.log.protocol import Headers, Record
 from ..events.topics import Topics
 from .effects import outcome_of, over_of, refused_outcome
 from .handler import CommandHandler
-from .partition import Partition, snapshot_of
-from .session import Received, Session, Stamped
-from .store import Change, TailEvent
+from .partition import Partition
+from .session import Parts, Received, Session, Stamped
+from .snapshots import chunks_of, snapshot_of, void_keys, written_parts
+from .store import Change, TailEvent, encode_base
 
 MARK_EVERY_EVENTS = 1_000
 """Events between two partition marks: a recovery without a store reads at most about that much too much."""
@@ -62,12 +63,14 @@ class Folded:
     outputs: list[Output] = field(default_factory=list)
     scratch: dict[bytes, Session] = field(default_factory=dict)
     tails: dict[bytes, list[TailEvent]] = field(default_factory=dict)
+    bases: dict[bytes, bytes] = field(default_factory=dict)
     events: int = 0
 
     def changes(self) -> list[Change]:
         """The sessions that got events, or of which only a sign of life was observed, for `Partition.keep`."""
         return [
-            Change(key, session, self.tails.get(key, ())) for key, session in self.scratch.items()
+            Change(key, session, self.tails.get(key, ()), self.bases.get(key))
+            for key, session in self.scratch.items()
         ]
 
 
@@ -85,9 +88,7 @@ class Folder:
         for record in records:
             self._fold_one(folded, record)
         for key in folded.tails:
-            session = folded.scratch[key]
-            if session.at_rest:
-                folded.outputs.append(self._snapshot(partition, key, session))
+            self._snapshot(folded, key)
         self._mark(folded)
         return folded
 
@@ -188,11 +189,42 @@ class Folder:
         headers = dead_letter_headers(record, reason, detail)
         return Output(self._topics.dead_letters, record.key, record.value, headers, None)
 
-    def _snapshot(self, partition: Partition, key: bytes, session: Session) -> Output:
-        encoded = SNAPSHOTS.encode(snapshot_of(session))
-        headers = record_headers(encoded, f"{key.decode()}/{session.head.seq}")
-        number = partition.number
-        return Output(self._topics.snapshots, key, encoded.value, headers, number, counted=False)
+    def _snapshot(self, folded: Folded, key: bytes) -> None:
+        """What the snapshots topic is to hold of a session that got events; see `snapshots`."""
+        session, tail = folded.scratch[key], folded.tails[key]
+        if session.at_rest:
+            session.rebase()
+        moved = session.base_seq >= tail[0].seq
+        before, parts = session.parts, written_parts(session, moved=moved)
+        if moved:
+            base = folded.bases[key] = encode_base(session)
+            self._keep_beside(folded, key, snapshot_of(session, base))
+        begun = moved and session.tail_from == session.base_seq
+        if begun or (session.parked and session.broken is None):
+            if parts.upto + 1 < tail[0].seq:
+                tail = [*folded.partition.tail(key, parts.upto), *tail]
+            chunks = chunks_of(session, parts, [e for e in tail if e.seq > parts.upto])
+            for chunk in chunks:
+                self._keep_beside(folded, chunk_key(key, chunk.chunk), chunk)
+            if chunks:
+                parts = Parts(parts.base_seq, chunks[-1].chunk, session.head.seq)
+        for void in void_keys(key, before, parts):
+            self._keep_beside(folded, void, None)
+        session.parts = parts
+
+    def _keep_beside(
+        self, folded: Folded, key: bytes, kept: r.Snapshot | r.JournalChunk | r.PartitionMark | None
+    ) -> None:
+        """One record of the snapshots topic, to be told by its key; without a value it deletes."""
+        value: bytes | None = None
+        headers: Headers = ()
+        if kept is not None:
+            encoded = SNAPSHOTS.encode(kept)
+            value, headers = encoded.value, record_headers(encoded, key.decode())
+        number = folded.partition.number
+        folded.outputs.append(
+            Output(self._topics.snapshots, key, value, headers, number, counted=False)
+        )
 
     def _mark(self, folded: Folded) -> None:
         """From time to time, where a recovery without a store may start to read events."""
@@ -201,14 +233,8 @@ class Folder:
         if since >= MARK_EVERY_EVENTS:
             since = 0
             low_offset = partition.low_offset()
-            encoded = SNAPSHOTS.encode(r.PartitionMark(partition.number, low_offset))
-            key = mark_key(partition.number)
-            headers = record_headers(encoded, f"{key.decode()}/{low_offset}")
-            number = partition.number
-            mark = Output(
-                self._topics.snapshots, key, encoded.value, headers, number, counted=False
-            )
-            folded.outputs.append(mark)
+            mark = r.PartitionMark(partition.number, low_offset)
+            self._keep_beside(folded, mark_key(partition.number), mark)
         self._since_mark[partition.number] = since
 
 

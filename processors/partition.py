@@ -10,20 +10,16 @@ Restore, in this order (the order is what makes it right):
 from __future__ import annotations
 
 import sqlite3
-from collections import OrderedDict
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 
 import structlog
 
 from ..events import records as r
-from ..events.codec import SNAPSHOTS, decode_state
 from ..events.envelopes import read_envelope, stored_bytes
 from ..events.errors import Corrupt, InvalidKey, Undecodable
-from ..events.headers import fingerprint_in
 from ..events.keys import session_key, split_key
 from ..events.log.protocol import (
     EndOfPartition,
@@ -35,22 +31,19 @@ from ..events.log.protocol import (
     Place,
     Record,
 )
-from ..events.state import STATE_VERSION
 from ..events.topics import Topics
+from .live import Live
 from .session import Session
+from .snapshots import Recovery
 from .store import (
     DAMAGE,
     Change,
     Store,
     TailEvent,
-    encode_base,
     fold_stored,
     follows,
     skip_to,
 )
-
-LIVE_MAX = 2_000
-"""Sessions kept in memory per partition; the others are on disk, one look-up away."""
 
 SLICE_RECORDS = 500
 """Events folded between two looks at the other partitions."""
@@ -95,7 +88,7 @@ class Partition:
         self._log = log
         self._path = None if folder is None else folder / f"{group}-{number}.sqlite"
         self.store = Store.open(self._path)
-        self._live: OrderedDict[bytes, Session] = OrderedDict()
+        self._live = Live()
 
     def session(self, key: bytes) -> Session:
         """The session with this key: live, from disk, or a new one without state.
@@ -113,28 +106,29 @@ class Partition:
         with self._droppable_store():
             return self.store.due(now_ms, limit)
 
+    def tail(self, key: bytes, after: int) -> list[TailEvent]:
+        """See `Store.tail`; `Corrupt` as in `session`."""
+        with self._droppable_store():
+            return self.store.tail(key, after)
+
     def keep(
         self, changes: list[Change], *, position: int, open_from: int, cause_high: int
     ) -> None:
         """Takes committed changes in: memory first, then the file behind it."""
         for change in changes:
-            self._live[change.key] = change.session
-            self._live.move_to_end(change.key)
-        while len(self._live) > LIVE_MAX:
-            self._live.popitem(last=False)[1].drop()
+            self._live.put(change.key, change.session)
+        self._live.shrink()
         with self._droppable_store():
             self.store.write(changes, position=position, open_from=open_from, cause_high=cause_high)
 
     def low_offset(self) -> int:
-        """Every session whose last unsnapshotted event lies below this offset has a snapshot."""
+        """Every event below this offset is in a snapshot, or in a chunk beside one."""
         position = self.store.position or 0
         open_from = self.store.open_from
         return position if open_from is None else min(open_from, position)
 
     def forget(self) -> None:
         """Drops all live states and coroutines: what is on disk and in the log counts, nothing else."""
-        for session in self._live.values():
-            session.drop()
         self._live.clear()
         self.nudged.clear()
         self.ready = False
@@ -229,7 +223,8 @@ class Partition:
         """Fills an empty store from the snapshots; gives the events position to go on from."""
         place = self.places.snapshots
         start, end_wanted = self._log.ends([place], Isolation.UNCOMMITTED)[place]
-        low_offset = yield from self._from_start()
+        first = yield from self._from_start()
+        recovery = Recovery(self.session)
         if start < end_wanted:
             reader = self._log.reader(Isolation.COMMITTED)
             try:
@@ -237,12 +232,19 @@ class Partition:
                 end: EndOfPartition | None = None
                 while end is None or end.offset < end_wanted:
                     taken, end = _split(reader.poll(SLICE_RECORDS, SLICE_MS))
-                    low_offset = self._take_snapshots(taken, low_offset)
+                    for record in taken:
+                        self._take(recovery.take(record))
                     yield "p.restoring"
             finally:
                 reader.close()
+        low_offset = max(first, recovery.low_offset) if recovery.complete else first
         self.store.write([], position=low_offset, open_from=low_offset, cause_high=-1)
         return low_offset
+
+    def _take(self, change: Change | None) -> None:
+        if change is not None:
+            cause_high = change.session.head.cause_offset
+            self.keep([change], position=0, open_from=0, cause_high=cause_high)
 
     def _fold_events(
         self, position: int, uncommitted_end: int, *, last_resort: bool
@@ -287,7 +289,9 @@ class Partition:
             fold_stored(session, TailEvent(envelope.seq, fingerprint, body))
             tail.append(TailEvent(envelope.seq, fingerprint, body))
             cause_high = max(cause_high, envelope.cause.offset)
-        changes = [Change(key, session, tail) for key, (session, tail) in changed.items() if tail]
+        changes = [
+            Change.of(key, session, tail) for key, (session, tail) in changed.items() if tail
+        ]
         self.keep(
             changes,
             position=records[-1].offset + 1,
@@ -302,51 +306,6 @@ class Partition:
         if not last_resort:
             raise Corrupt(missing, session=session.session_id)
         skip_to(session, envelope, missing)
-
-    def _take_snapshots(self, records: list[Record], low_offset: int) -> int:
-        changes, cause_high = [], -1
-        for record in records:
-            try:
-                snapshot = SNAPSHOTS.decode(record.value, fingerprint_in(record.headers))
-                if isinstance(snapshot, r.PartitionMark):
-                    low_offset = max(low_offset, snapshot.low_offset)
-                    continue
-                key = session_key(snapshot.tenant, snapshot.session_id)
-            except (Undecodable, InvalidKey):
-                continue  # a cache entry of another version: its session is folded from its events, or found missing
-            session = _restored(snapshot)
-            if session is not None:
-                cause_high = max(cause_high, session.head.cause_offset)
-                changes.append(Change(key, session, ()))
-        self.store.write(changes, position=0, open_from=0, cause_high=cause_high)
-        return low_offset
-
-
-def snapshot_of(session: Session) -> r.Snapshot:
-    """The record that lets a new owner start from here; the session is at rest."""
-    state = encode_base(session)
-    return r.Snapshot(
-        session.tenant,
-        session.session_id,
-        session.head.seq,
-        STATE_VERSION,
-        state,
-        sha256(state).digest(),
-    )
-
-
-def _restored(snapshot: r.Snapshot) -> Session | None:
-    """The session of a snapshot; none where it is damaged or of another version (a cache: the events count)."""
-    if (
-        snapshot.state_version != STATE_VERSION
-        or sha256(snapshot.state).digest() != snapshot.state_hash
-    ):
-        return None
-    try:
-        folded = decode_state(snapshot.state)
-    except Undecodable:
-        return None
-    return Session(snapshot.tenant, snapshot.session_id, folded.head, folded.state)
 
 
 def _split(polled: list[Record | EndOfPartition]) -> tuple[list[Record], EndOfPartition | None]:

@@ -9,7 +9,8 @@ from ..events import records as r
 from ..events.codec import Encoded
 from ..events.errors import Corrupt, Unfoldable
 from ..events.evolve import evolve, fold_head
-from ..events.state import Head, State, Status, next_due
+from ..events.state import Head, SessionState, State, Status, next_due
+from .journal import Journal
 from .workflow.driver import Stretch
 
 ENGINE = "engine"
@@ -38,15 +39,31 @@ class Stamped:
     task: r.ActivityTask | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the snapshots topic holds beside the snapshot at `base_seq`: `count` chunks, with all events up to `upto`.
+
+    What is known of it: whoever folded the session from its events knows of less than there is, which is safe.
+    """
+
+    base_seq: int = 0
+    count: int = 0
+    upto: int = 0
+
+
 @dataclass(slots=True)
 class Session:
-    """Both folds, the open turn's journal, and the coroutine while there is one."""
+    """Both folds, the open stretch's journal, and the coroutine while there is one."""
 
     tenant: str
     session_id: str
     head: Head = field(default_factory=Head)
     state: State | None = None
-    journal: list[r.Event] = field(default_factory=list)
+    journal: Journal = field(default_factory=Journal)
+    base: SessionState | None = None
+    """The folds at the last end of a turn, or at the start of the open stretch where that was later: what a snapshot
+    holds, and what the events since are kept for. None before the first."""
+    parts: Parts = Parts()
     stretch: Stretch | None = None
     broken: str | None = None
     """Why the body fold failed; the head goes on, and every command is parked."""
@@ -57,18 +74,29 @@ class Session:
     begins without, and the first command that it sees gives each attempt a fresh interval."""
 
     def copy(self) -> Session:
-        """A scratch copy; the coroutine moves along, since it cannot be copied."""
+        """A scratch copy, at the same price however old the session is.
+
+        The coroutine moves along, since it cannot be copied.
+        """
         return Session(
             self.tenant,
             self.session_id,
             self.head,
             self.state,
-            list(self.journal),
+            self.journal.branch(),
+            self.base,
+            self.parts,
             self.stretch,
             self.broken,
             self.announced,
             dict(self.beats),
         )
+
+    def go_back(self, before: Session) -> None:
+        """Takes back all that happened since `before` was copied from it; the coroutine is gone."""
+        self.drop()
+        self.head, self.state, self.journal = before.head, before.state, before.journal
+        self.base, self.broken, self.announced = before.base, before.broken, before.announced
 
     def apply(self, event: r.Event, hashed: bytes) -> None:
         """Folds one event of the log in; never raises, a body that does not fold breaks the session only."""
@@ -91,15 +119,42 @@ class Session:
         """The body fold and the journal."""
         if isinstance(event.body, r.SessionCancelled) and self.broken is not None:
             self.state = State(workflow="", status=Status.CANCELLED)
-            self.broken, self.journal = None, []
+            self.broken, self.journal = None, Journal()
+            self.rebase()
             return
         self.state = evolve(self.state, event)
         if isinstance(event.body, STRETCH_STARTS):
-            self.journal = [event]
+            self.journal = Journal((event,))
         elif isinstance(event.body, TURN_ENDS):
-            self.journal = []
+            self.journal = Journal()
         elif self.journal:
             self.journal.append(event)
+        if isinstance(event.body, BASES):
+            self.rebase()
+
+    def rebase(self) -> None:
+        """Lets the snapshot be of now; the events before are needed no more."""
+        if self.state is not None:
+            self.base = SessionState(self.head, self.state)
+
+    @property
+    def base_seq(self) -> int:
+        """The last event that `base` holds; 0 where there is no base."""
+        return self.base.head.seq if self.base is not None else 0
+
+    @property
+    def tail_from(self) -> int:
+        """The first event that is kept beside `base`: the one that began the open stretch, though `base` holds it."""
+        return self.base_seq if self._base_began else self.base_seq + 1
+
+    @property
+    def awaits_start(self) -> bool:
+        """Whether it was made from its base, and the event that began the open stretch is not in the journal yet."""
+        return self._base_began and not self.journal and self.head.seq == self.base_seq
+
+    @property
+    def _base_began(self) -> bool:
+        return self.base is not None and self.base.state.status == Status.RUNNING
 
     def next_due(self) -> tuple[int, str] | None:
         """When a wake-up is owed, and for what; see `events.state.next_due`."""
@@ -131,13 +186,13 @@ class Session:
             return event
         if not isinstance(body, DISPATCHES):
             return None
-        for past in reversed(self.journal):
-            asked = past.body
-            if isinstance(asked, r.ActivityRequested) and asked.activity_id == body.activity_id:
-                return past
-        raise Corrupt(
-            f"activity {body.activity_id} is dispatched again, and the journal has no request"
-        )
+        requested = self.journal.request_of(body.activity_id)
+        if requested is None:
+            told = (
+                f"activity {body.activity_id} is dispatched again, and the journal has no request"
+            )
+            raise Corrupt(told)
+        return requested
 
     @property
     def at_rest(self) -> bool:
@@ -148,8 +203,27 @@ class Session:
         state = self.state
         return state is not None and state.hold is None and self.broken is None and not self.journal
 
+    @property
+    def parked(self) -> bool:
+        """Whether nothing will happen before somebody or some time comes, so that it need not be in memory."""
+        state = self.state
+        running = state is not None and state.status == Status.RUNNING and state.hold is None
+        return not running or self.broken is not None
+
+    @property
+    def snapshotted(self) -> bool:
+        """Whether the snapshots topic holds all of it, so that recovery needs no event.
+
+        At rest it does: whoever wrote its last events wrote a snapshot with them. (A message in the queue means
+        that these were not the last of their transaction: they are being read, a slice at a time.)
+        """
+        if self.at_rest:
+            return self.state is not None and not self.state.queue
+        parts = self.parts
+        return (parts.base_seq, parts.upto) == (self.base_seq, self.head.seq)
+
     def drop(self) -> None:
-        """Lets the coroutine go."""
+        """Lets the coroutine go; marked dead first, so that what its `finally` blocks ask for is discarded."""
         if self.stretch is not None:
             self.stretch.drop()
             self.stretch = None
@@ -158,5 +232,7 @@ class Session:
 WORKFLOW_ENDS = (r.TurnCompleted, r.SessionCompleted, r.SessionFailed)
 TURN_ENDS = (*WORKFLOW_ENDS, r.SessionCancelled)
 STRETCH_STARTS = (r.TurnStarted, r.TurnContinued)
+BASES = (*TURN_ENDS, r.TurnContinued)
+"""Facts that leave nothing to remember but the folds, and what a stretch began with."""
 DISPATCHES = (r.ActivityRetried, r.ActivityReturned)
 """Facts that send an open activity to the workers once more."""

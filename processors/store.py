@@ -1,7 +1,9 @@
 """The local store of one partition: a cache of its sessions on disk, written behind, never ahead of a commit.
 
-It holds, up to an events position: per session the folds at its last rest (`base`), the events since (`tail`), and
-when the log's clock next owes it a fact. Deleting the file at any time is safe: it is rebuilt from the log.
+It holds, up to an events position: per session the folds where its last turn ended or its open stretch began
+(`base`), the events since (`tail`), what the snapshots topic has of it, and when the log's clock next owes it a
+fact. So a row grows with the stretch, never with the session. Deleting the file at any time is safe: it is rebuilt
+from the log.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self, cast
+from typing import NamedTuple, Self, cast
 
 from ..events import records as r
 from ..events.codec import EVENTS, decode_state, encode_state
@@ -18,21 +20,29 @@ from ..events.envelopes import read_envelope
 from ..events.errors import Corrupt, Rejected, Undecodable
 from ..events.hashing import event_hash
 from ..events.keys import split_key
-from ..events.state import STATE_VERSION, SessionState
-from .session import Session
+from ..events.state import STATE_VERSION
+from .journal import Journal
+from .session import Parts, Session
 
-LAYOUT = 3
+LAYOUT = 4
 """Raised when the tables change; a file of another layout is dropped and rebuilt."""
+
+CACHE_KIB = 1_024
+"""SQLite's page cache per partition: a look-up needs a handful of pages, and the system caches the file as well."""
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS marks (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS sessions (
     key BLOB PRIMARY KEY,
     base BLOB,
+    seq INTEGER NOT NULL,
     next_due_ms INTEGER,
     next_due_id TEXT,
     open_from INTEGER,
-    gap TEXT
+    gap TEXT,
+    parts_base INTEGER NOT NULL,
+    parts_count INTEGER NOT NULL,
+    parts_upto INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS sessions_due ON sessions (next_due_ms) WHERE next_due_ms IS NOT NULL;
 CREATE INDEX IF NOT EXISTS sessions_open ON sessions (open_from) WHERE open_from IS NOT NULL;
@@ -48,8 +58,7 @@ CREATE TABLE IF NOT EXISTS tails (
 _DROPPED = "DROP TABLE IF EXISTS marks; DROP TABLE IF EXISTS sessions; DROP TABLE IF EXISTS tails;"
 
 
-@dataclass(frozen=True, slots=True)
-class TailEvent:
+class TailEvent(NamedTuple):
     """One event as stored, without framing."""
 
     seq: int
@@ -63,11 +72,18 @@ DAMAGE = (sqlite3.DatabaseError, Corrupt, Rejected, ValueError)
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A session after some events, and these events."""
+    """A session after some events, these events, and its base as bytes where one of them moved it."""
 
     key: bytes
     session: Session
-    tail: Sequence[TailEvent]
+    tail: Sequence[TailEvent] = ()
+    base: bytes | None = None
+
+    @classmethod
+    def of(cls, key: bytes, session: Session, tail: Sequence[TailEvent]) -> Change:
+        """The change that these events were; at least one."""
+        moved = session.base_seq >= tail[0].seq
+        return cls(key, session, tail, encode_base(session) if moved else None)
 
 
 class Store:
@@ -107,6 +123,7 @@ class Store:
         # A cache: after a power cut it may be stale or gone, and the log rebuilds it.
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=OFF")
+        connection.execute(f"PRAGMA cache_size=-{CACHE_KIB}")
         return connection
 
     @property
@@ -121,51 +138,66 @@ class Store:
 
     @property
     def open_from(self) -> int | None:
-        """A bound below the first event of every session that is not at rest; none where all are."""
+        """A bound below the first event that the snapshots topic does not hold; none where it holds all."""
         return cast(
             "int | None", self._db.execute("SELECT MIN(open_from) FROM sessions").fetchone()[0]
         )
 
     def load(self, key: bytes) -> Session | None:
         """The session as of `position`; `Corrupt` where it cannot be, so that the file is dropped."""
-        row = self._db.execute("SELECT base, gap FROM sessions WHERE key = ?", (key,)).fetchone()
+        row = self._db.execute(
+            "SELECT base, seq, gap, parts_base, parts_count, parts_upto FROM sessions WHERE key = ?",
+            (key,),
+        ).fetchone()
         if row is None:
             return None
+        base, seq, gap, *parts = row
         tenant, session_id = split_key(key)
-        session = Session(tenant, session_id)
-        if row[0] is not None:
+        session = Session(tenant, session_id, parts=Parts(*parts))
+        if base is not None:
             try:
-                folded = decode_state(row[0])
+                session.base = decode_state(base)
             except Undecodable as error:
                 raise Corrupt(f"the stored state of {key!r} cannot be read: {error}") from error
-            session.head, session.state = folded.head, folded.state
+            session.head, session.state = session.base.head, session.base.state
         tail = self._db.execute(
             "SELECT seq, fingerprint, body FROM tails WHERE key = ? ORDER BY seq", (key,)
         )
-        for seq, fingerprint, body in tail:
-            envelope = _envelope_of(key, body)
-            if not follows(session, envelope):
-                if row[1] is None:
-                    told = f"event {seq} of {key!r} does not continue event {session.head.seq}"
-                    raise Corrupt(told)
-                skip_to(session, envelope, row[1])
-            fold_stored(session, TailEvent(seq, fingerprint, body))
-        if session.head.seq == 0:
-            raise Corrupt(f"the store knows {key!r}, and neither its state nor an event of it")
+        for stored in map(TailEvent._make, tail):
+            envelope = _envelope_of(key, stored.body)
+            if take_in(session, stored, envelope):
+                continue
+            if gap is None:
+                told = f"event {stored.seq} of {key!r} does not continue event {session.head.seq}"
+                raise Corrupt(told)
+            skip_to(session, envelope, gap)
+            fold_stored(session, stored)
+        if session.head.seq != seq or session.awaits_start:
+            told = f"the store knows {key!r} up to event {seq}, and events before are missing"
+            raise Corrupt(told)
         return session
+
+    def tail(self, key: bytes, after: int) -> list[TailEvent]:
+        """The events of a session since this one, as far as they are kept."""
+        rows = self._db.execute(
+            "SELECT seq, fingerprint, body FROM tails WHERE key = ? AND seq > ? ORDER BY seq",
+            (key, after),
+        )
+        return [*map(TailEvent._make, rows)]
 
     def write(
         self, changes: Iterable[Change], *, position: int, open_from: int, cause_high: int
     ) -> None:
         """Takes in committed events: `position` is above them, `open_from` at or below them."""
-        at_rest: list[Change] = []
-        in_turn: list[Change] = []
+        moved: list[Change] = []
+        longer: list[Change] = []
         for change in changes:
-            (at_rest if change.session.at_rest else in_turn).append(change)
+            (longer if change.base is None else moved).append(change)
         self._db.execute("BEGIN")
         try:
-            self._write_at_rest(at_rest)
-            self._write_in_turn(in_turn, open_from)
+            self._write_moved(moved, open_from)
+            self._write_longer(longer, open_from)
+            self._write_tails([*moved, *longer])
             self._set_mark("position", position)
             self._set_mark("cause_high", max(cause_high, self.cause_high))
         except BaseException:
@@ -192,25 +224,32 @@ class Store:
         """Closes the file."""
         self._db.close()
 
-    def _write_at_rest(self, changes: Sequence[Change]) -> None:
-        """The folds are all of them; no event since is needed."""
+    def _write_moved(self, changes: Sequence[Change], open_from: int) -> None:
+        """A new base: of the events before it none is needed."""
         self._db.executemany(
-            "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, NULL, NULL)",
-            [(c.key, encode_base(c.session), *_owed(c.session)) for c in changes],
+            "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [(c.key, c.base, *_row(c.session, open_from)) for c in changes],
         )
-        self._db.executemany("DELETE FROM tails WHERE key = ?", [(c.key,) for c in changes])
+        self._db.executemany(
+            "DELETE FROM tails WHERE key = ? AND seq < ?",
+            [(c.key, c.session.tail_from) for c in changes],
+        )
 
-    def _write_in_turn(self, changes: Sequence[Change], open_from: int) -> None:
-        """The folds at the last rest stay; the events since are added."""
+    def _write_longer(self, changes: Sequence[Change], open_from: int) -> None:
+        """The base stays, and so does the first position that the snapshots topic lacks, unless it lacks none now."""
         self._db.executemany(
-            "INSERT INTO sessions VALUES (?, NULL, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET "
-            "next_due_ms = excluded.next_due_ms, next_due_id = excluded.next_due_id, open_from = coalesce(open_from, excluded.open_from), "
-            "gap = coalesce(gap, excluded.gap)",
-            [(c.key, *_owed(c.session), open_from, c.session.broken) for c in changes],
+            "INSERT INTO sessions VALUES (?, NULL, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET seq = excluded.seq, "
+            "next_due_ms = excluded.next_due_ms, next_due_id = excluded.next_due_id, "
+            "open_from = CASE WHEN excluded.open_from IS NULL THEN NULL ELSE coalesce(open_from, excluded.open_from) END, "
+            "gap = coalesce(gap, excluded.gap), parts_base = excluded.parts_base, "
+            "parts_count = excluded.parts_count, parts_upto = excluded.parts_upto",
+            [(c.key, *_row(c.session, open_from)) for c in changes],
         )
+
+    def _write_tails(self, changes: Sequence[Change]) -> None:
         self._db.executemany(
             "INSERT OR REPLACE INTO tails VALUES (?, ?, ?, ?)",
-            [(c.key, e.seq, e.fingerprint, e.body) for c in changes for e in c.tail],
+            [(c.key, *e) for c in changes for e in c.tail if e.seq >= c.session.tail_from],
         )
 
     def _mark(self, name: str, default: int | None) -> int | None:
@@ -232,15 +271,44 @@ def _envelope_of(key: bytes, body: bytes) -> r.Envelope:
         raise Corrupt(f"a stored event of {key!r} cannot be read: {error}") from error
 
 
-def _owed(session: Session) -> tuple[int | None, str | None]:
-    return session.next_due() or (None, None)
+def _row(session: Session, open_from: int) -> tuple[object, ...]:
+    """A session's columns after its key and base."""
+    parts = session.parts
+    return (
+        session.head.seq,
+        *(session.next_due() or (None, None)),
+        None if session.snapshotted else open_from,
+        session.broken,
+        parts.base_seq,
+        parts.count,
+        parts.upto,
+    )
 
 
 def encode_base(session: Session) -> bytes:
-    """Both folds of a session at rest, as snapshots hold them."""
-    if session.state is None:
+    """Both folds at a session's base, as snapshots hold them."""
+    if session.base is None:
         raise Corrupt(f"session {session.session_id!r} has no state to store")
-    return encode_state(SessionState(session.head, session.state))
+    return encode_state(session.base)
+
+
+def take_in(session: Session, stored: TailEvent, envelope: r.Envelope) -> bool:
+    """Folds an event in, or begins the journal with it; false where it does not continue the session.
+
+    What the session knows already is passed over.
+    """
+    head = session.head
+    if envelope.seq == head.seq and session.awaits_start:
+        if event_hash(stored.fingerprint, stored.body, envelope.prev_hash) != head.hash:
+            return False
+        session.journal = Journal((EVENTS.decode_body(stored.body, stored.fingerprint),))
+        return True
+    if envelope.seq <= head.seq:
+        return True
+    if not follows(session, envelope):
+        return False
+    fold_stored(session, stored)
+    return True
 
 
 def fold_stored(session: Session, stored: TailEvent) -> r.Envelope:

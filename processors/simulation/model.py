@@ -21,6 +21,7 @@ from ..handler import CommandHandler
 from ..outputs import Folder
 from ..partition import Partition, Places
 from ..session import Session
+from ..store import TailEvent
 from .actors import DIGEST_KEY
 from .workload import APP
 
@@ -38,6 +39,11 @@ class ModelPartition(Partition):
     def session(self, key: bytes) -> Session:
         """See `Partition`."""
         return self.sessions.get(key) or Session(*split_key(key))
+
+    def tail(self, key: bytes, after: int) -> list[TailEvent]:
+        """See `Partition`; nobody reads the model's snapshots."""
+        del key, after
+        return []
 
     def low_offset(self) -> int:
         """See `Partition`; nobody reads the model's marks."""

@@ -40,6 +40,7 @@ class Plan:
     guarded: bool
     """Whether, half way, everybody is replaced at once by the next release, which guards what it changes."""
     inline_max: int
+    chunk_bytes: int
 
     @classmethod
     def draw(cls, seed: int) -> Plan:
@@ -70,4 +71,5 @@ class Plan:
             deploys=deploys,
             guarded=not deploys and rng.random() < 0.1,
             inline_max=rng.choice((4, 30, PAYLOAD_MAX, PAYLOAD_MAX)),
+            chunk_bytes=rng.choice((1, 900, 262_144)),
         )

@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from ...events import blobs
 from ...events.log.memory import MemoryLog
 from ...events.log.protocol import Isolation, Place, Record
 from ...events.topics import Topics
-from .. import outputs, partition
+from .. import live, outputs, partition, snapshots
 from .actors import GROUP, NAMESPACE, Actor, ProcessorActor, Scene
 from .clients import Clients
 from .clock import VirtualClock
@@ -331,14 +331,15 @@ class Observer:
 @contextmanager
 def bounds(plan: Plan) -> Iterator[None]:
     """The engine's bounds, as small as this seed wants them."""
-    saved = (partition.LIVE_MAX, partition.SLICE_RECORDS, outputs.MARK_EVERY_EVENTS)
-    inline_max = blobs.INLINE_MAX
-    blobs.INLINE_MAX = plan.inline_max
-    partition.LIVE_MAX = plan.live_max
-    partition.SLICE_RECORDS = plan.slice_records
-    outputs.MARK_EVERY_EVENTS = plan.mark_every_events
-    try:
+    with ExitStack() as stack:
+        for module, name, value in (
+            (live, "RUNNING_MAX", plan.live_max),
+            (live, "PARKED_MAX", plan.live_max),
+            (partition, "SLICE_RECORDS", plan.slice_records),
+            (outputs, "MARK_EVERY_EVENTS", plan.mark_every_events),
+            (snapshots, "CHUNK_BYTES", plan.chunk_bytes),
+            (blobs, "INLINE_MAX", plan.inline_max),
+        ):
+            stack.callback(setattr, module, name, getattr(module, name))
+            setattr(module, name, value)
         yield
-    finally:
-        partition.LIVE_MAX, partition.SLICE_RECORDS, outputs.MARK_EVERY_EVENTS = saved
-        blobs.INLINE_MAX = inline_max
