@@ -3,13 +3,15 @@ PYTHON ?= $(shell command -v python3.11 || echo python3)
 BIN := .venv/bin
 STAMP := .venv/.installed
 SEEDS ?= 2000
+KILLS ?= 200
+SEED ?=
 PYTEST_ARGS ?=
 QUIET := --quiet --disable-pip-version-check --root-user-action=ignore
 COMPILE := $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header --no-config
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check up down clean bench simulate lock
+.PHONY: help install demo test check up down clean bench simulate chaos lock
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' Makefile
@@ -48,6 +50,9 @@ bench: install  ## measure durable turns: one JSON line per measure
 
 simulate: install  ## run the simulator: SEEDS=2000 schedules
 	$(BIN)/python -m wakeful.deploy.simulation --seeds $(SEEDS)
+
+chaos: install  ## kill workers and processors under a payment service that does not dedupe: KILLS=200 SEED=…
+	WAKEFUL_CHAOS_KILLS=$(KILLS) WAKEFUL_CHAOS_SEED=$(SEED) $(BIN)/python -m pytest -q tests/chaos/test_payments.py
 
 clean:  ## stop what runs here, then remove .venv, state and caches
 	if [ -x $(BIN)/wakeful ] && [ -d "$${WAKEFUL_HOME:-.wakeful}" ]; then $(BIN)/wakeful reset --yes; fi

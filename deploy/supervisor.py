@@ -83,6 +83,7 @@ class Supervisor:
         environ: Mapping[str, str] | None = None,
         concurrency: int | None = None,
         sync_concurrency: int | None = None,
+        backoff_max_s: float = BACKOFF_MAX_S,
         program: Sequence[str] = PROGRAM,
     ) -> None:
         for what, count in (("processors", processors), ("workers", workers)):
@@ -91,6 +92,7 @@ class Supervisor:
         self._settings = settings
         self._app = app_target
         self._program = tuple(program)
+        self._backoff_max_s = backoff_max_s
         self._environ = dict(os.environ if environ is None else environ)
         self._home = settings.home.absolute()
         self._file = RunFile(self._home)
@@ -261,7 +263,7 @@ class Supervisor:
             wait_s=round(child.backoff_s, 2),
             log=str(self.log_path(child.name)),
         )
-        child.backoff_s = min(child.backoff_s * BACKOFF_FACTOR, BACKOFF_MAX_S)
+        child.backoff_s = min(child.backoff_s * BACKOFF_FACTOR, self._backoff_max_s)
         return True
 
     def _spawn(self, child: _Child) -> None:

@@ -9,7 +9,9 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 
-from .mutants import MUTANTS, Mutant
+from .met import FACTS, ROWS, unmet
+from .mutants import MUTANTS
+from .planting import Mutant
 from .run import ARROWS, Arrow, Result, quiet, run_seed, run_seeds
 
 FINDINGS_SHOWN = 5
@@ -119,6 +121,12 @@ def _report(total: Result) -> None:
     print(f"arrows         {len(walked)} of {len(ARROWS)} walked")
     for arrow in sorted(ARROWS - walked, key=_name):
         print(f"  not walked   {_name(arrow)}")
+    missing = unmet(counts)
+    print(
+        f"facts, rows    {len(FACTS | ROWS) - len(missing & (FACTS | ROWS))} of {len(FACTS | ROWS)} met"
+    )
+    for name in sorted(missing):
+        print(f"  not met      {name}")
 
 
 def _report_deaths(deaths: list[Death]) -> None:

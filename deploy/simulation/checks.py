@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from ...commands import models as m
@@ -19,17 +20,20 @@ from ...events.headers import dead_letter_in
 from ...events.log.protocol import Place, Record
 from ...events.payloads import load_json
 from ...events.records import Event
-from ...processors.activities.core import LATE_MS
 from ...processors.activities.settled import result_id
 from ...processors.simulation.actors import DIGEST_KEY, GROUP
+from ...processors.simulation.clients import TENANT
 from ...processors.simulation.clock import START_MS
+from ...processors.simulation.tools import APPROVED_ABOVE, refund
 from ...processors.simulation.worker import worker_group
-from ...processors.simulation.workload import APPROVED_ABOVE, QUEUES, refund
+from ...processors.simulation.workload import QUEUES
 from ...processors.simulation.world import World
 from ...projections.audit import CHECKS, Evidence, asked_by, evidence_from_log
 from ...projections.audit.blobs import stored
 from ...projections.audit.folds import refold
 from ...projections.audit.history import History
+from . import arriving
+from .payments import payments
 from .projecting import Database
 
 ENGINE_HOLDS = (
@@ -89,6 +93,15 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
     findings.extend("I5", _messages_once(events))
     findings.extend("I26", _gates_hold(world, events))
     findings.extend("I17", _effects(world, events))
+    load = partial(_load, world)
+    findings.extend("I17p", payments(world.downstream.bank, events, load))
+    findings.extend("signals", arriving.signals(events))
+    findings.extend("messages", arriving.messages(events))
+    findings.extend("silence", arriving.silence(events))
+    findings.extend("progress", arriving.progress(events, world.starts))
+    findings.extend("I26r", arriving.reads_are_free(events))
+    findings.extend("verdicts", arriving.verdicts(events, load))
+    findings.extend("steps", arriving.steps_go_on(events))
     findings.extend("I18", _recorded_work_is_not_redone(world, evidence))
     findings.extend("I3w", _tasks_are_done(world, evidence, events))
     if not world.plan.deploys:
@@ -189,14 +202,14 @@ def _gates_hold(world: World, events: Sequence[Event]) -> Iterator[str]:
     for event in events:
         body = event.body
         if isinstance(body, r.ActivityRequested) and body.name == refund.name:
-            cents = _load(world, event, body.arguments)["cents"]
+            cents = _load(world, body.arguments)["cents"]
             if cents > APPROVED_ABOVE and body.approval != "granted":
                 yield f"{event.envelope.session_id} runs a refund of {cents} as {body.approval}"
 
 
-def _load(world: World, event: Event, payload: r.Payload) -> Any:
+def _load(world: World, payload: r.Payload) -> Any:
     """The value, whichever way it went."""
-    return load_json(fetched(payload, event.envelope.tenant, DIGEST_KEY, world.scene.blobs))
+    return load_json(fetched(payload, TENANT, DIGEST_KEY, world.scene.blobs))
 
 
 def _effects(world: World, events: Sequence[Event]) -> Iterator[str]:
@@ -211,8 +224,8 @@ def _effects(world: World, events: Sequence[Event]) -> Iterator[str]:
         intent = requested.get(start.idempotency_key)
         if intent is None:
             yield f"{start.command_id} was started and never asked for"
-        elif intent.arguments.digest != start.arguments:
-            yield f"{start.command_id} ran with {start.arguments!r}, asked was {intent.arguments!r}"
+        elif intent.arguments.digest != start.task.arguments.digest:
+            yield f"{start.command_id} ran with {start.task.arguments!r}, asked was {intent.arguments!r}"
     effects = world.downstream.effects
     for event in events:
         if not isinstance(event.body, r.ActivityCompleted):
@@ -221,7 +234,7 @@ def _effects(world: World, events: Sequence[Event]) -> Iterator[str]:
         if done is None or done.contract != "write_idempotent":
             continue
         receipt = effects.get(done.idempotency_key)
-        if receipt is None or _load(world, event, event.body.result) != receipt:
+        if receipt is None or _load(world, event.body.result) != receipt:
             yield f"{done.idempotency_key} is completed with {event.body.result!r}, downstream has {receipt!r}"
 
 
@@ -242,26 +255,52 @@ def _recorded_work_is_not_redone(world: World, evidence: Evidence) -> Iterator[s
 
 
 def _tasks_are_done(world: World, evidence: Evidence, events: Sequence[Event]) -> Iterator[str]:
-    """Each task below its workers' committed offset has a result, unless nobody waited for one any more."""
+    """Each task below its workers' committed offset has a result, unless nobody waits for one any more."""
     results = {result_id(record) for record in evidence.commands}
     committed = {
         place: offset
         for queue in QUEUES
         for place, offset in world.log.group_offsets(worker_group(queue)).items()
     }
-    deadlines = {
-        event.body.idempotency_key: event.body.deadline_ms
-        for event in events
-        if isinstance(event.body, r.ActivityRequested)
-    }
+    over = _attempts_over(events)
     for record in evidence.activities:
         task = (record.key or b"").decode()
         if record.offset >= committed.get(Place(record.topic, record.partition), 0):
             yield f"task {task} is not committed by its workers"
-        elif task not in results and (
-            deadlines.get(task.rpartition("#")[0], 0) + LATE_MS > world.clock.ms
-        ):
-            yield f"task {task} is committed, and there is no result of it"
+        elif task not in results:
+            key, _, attempt = task.rpartition("#")
+            if int(attempt) > over.get(key, 0):
+                yield f"task {task} is committed, there is no result of it, and it is waited for"
+
+
+def _attempts_over(events: Sequence[Event]) -> dict[str, int]:
+    """By idempotency key the newest attempt that nobody waits for: it ended, or its session did."""
+    newest: dict[str, int] = {}
+    over: dict[str, int] = {}
+    for event in events:
+        body, envelope = event.body, event.envelope
+        session = f"{envelope.tenant}/{envelope.session_id}/"
+        if isinstance(body, _SESSION_ENDS):
+            over.update({key: n for key, n in newest.items() if key.startswith(session)})
+        elif (activity_id := getattr(body, "activity_id", None)) is not None:
+            key = session + activity_id.replace(".", "/")
+            attempt = getattr(body, "attempt", 1)
+            if isinstance(body, r.ActivityReturned | _ACTIVITY_ENDS):
+                over[key] = max(over.get(key, 0), attempt)
+            elif isinstance(body, r.ActivityRetryScheduled):
+                over[key] = max(over.get(key, 0), attempt - 1)
+            newest[key] = max(newest.get(key, 0), attempt)
+    return over
+
+
+_SESSION_ENDS = r.TurnCompleted | r.SessionCompleted | r.SessionFailed | r.SessionCancelled
+_ACTIVITY_ENDS = (
+    r.ActivityCompleted
+    | r.ActivityFailed
+    | r.ActivityUncertain
+    | r.ActivityResolved
+    | r.ActivityCancelled
+)
 
 
 def _no_engine_faults(events: Sequence[Event]) -> Iterator[str]:

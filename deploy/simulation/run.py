@@ -118,7 +118,7 @@ def _judged(seed: int, result: Result, *, compare: bool, trace: Trace | None) ->
     try:
         rested = world.run()
         findings, events = check(world, database, rested=rested)
-        if compare and not plan.deploys:
+        if compare and not plan.deploys and not plan.guarded:
             model, differences = against_the_model(world)
             findings.extend("model", iter(differences))
             if not differences:
@@ -148,6 +148,7 @@ def _count(world: World, events: Sequence[Event], result: Result) -> None:
             continue
         sessions[key] = after
         name = type(event.body).__name__
+        result.counts[f"fact: {name}"] += 1
         result.arrows.add((before.status if before else None, name, after.status))
         result.counts["events"] += 1
         if isinstance(event.body, r.CommandRefused):

@@ -170,8 +170,8 @@ class WorkerCore:
         return jobs + self._take(self._held.take())
 
     def is_over(self, job: Job) -> bool:
-        """Whether its deadline has passed by the newest log time known, or, for long, by this worker's clock."""
-        return job.task.deadline_ms <= max(self._log_ms, self._now_ms() - LATE_MS)
+        """Whether it is past its deadline (by the newest log time known, or long by this clock), or others have it by now."""
+        return job.is_lost or job.task.deadline_ms <= max(self._log_ms, self._now_ms() - LATE_MS)
 
     def report(self, job: Job, body: Body | ReturnActivity) -> None:
         """Sends what is to be said of a job; it is settled when the broker has acknowledged it."""

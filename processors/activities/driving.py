@@ -36,14 +36,18 @@ class Driver:
         is_over: Callable[[Job], bool],
         in_thread: Callable[[Callable[[], None]], None],
         is_stopping: Callable[[], bool],
+        is_stale: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`in_thread` has a thread run something, as soon as one is free; called in the event loop."""
+        """`is_stale` tells whether this worker may have lost its partitions without having heard of it.
+
+        `in_thread` has a thread run something, as soon as one is free; called in the event loop."""
         self._runner = runner
         self._attempts = attempts
         self._running = running
         self._monotonic = monotonic
         self._hit = hit
         self._is_over = is_over
+        self._is_stale = is_stale
         self._in_thread = in_thread
         self._is_stopping = is_stopping
 
@@ -76,11 +80,13 @@ class Driver:
         return step.body if isinstance(step, Say) else None
 
     def _steps_of(self, job: Job) -> Steps:
+        """A worker that may have lost the task looks first, after a wait in which it learns whether it has."""
+        stale = self._is_stale()
         return steps_of(
             self._runner,
             job.task,
-            fresh=job.fresh,
-            waited_ms=round((self._monotonic() - job.taken_at) * 1000),
+            fresh=job.fresh and (job.once or not stale),
+            waited_ms=0 if stale else round((self._monotonic() - job.taken_at) * 1000),
             is_over=partial(self._is_over, job),
         )
 

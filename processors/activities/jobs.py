@@ -36,6 +36,11 @@ class Job:
         """Whether nobody gets this attempt again: its offset was committed before it was handed out."""
         return self.task.contract in ONCE
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether its partitions were taken away, so that another worker has its task by now."""
+        return not self.once and all(ticket.watermark.lost for ticket in self.tickets)
+
     def lies_in(self, places: Sequence[Place]) -> bool:
         """Whether its task was delivered from these partitions, and from no other."""
         return all(ticket.watermark.place in places for ticket in self.tickets)

@@ -22,7 +22,7 @@ from ...events.contracts import LOOKUP
 from ...events.log.protocol import Log, Place
 from ...events.topics import Topics
 from .attempt import hung
-from .core import WorkerCore
+from .core import SESSION_TIMEOUT_MS, WorkerCore
 from .driving import Driver, Spoken
 from .hung import ATTENDED, LOOK_MS, SILENT_MS, Attempt, Attempts, Ending, Hung, Pulse, frame_of
 from .jobs import Job
@@ -104,13 +104,14 @@ class Lane:
             monotonic=monotonic,
             hit=hit,
             is_over=self.core.is_over,
+            is_stale=self._is_stale,
             in_thread=self._run_in_thread,
             is_stopping=self._stopping.is_set,
         )
         self._room = self._room_of(counted=runner.calls_once_in_threads(queue))
         self._handing_in = threading.Lock()
         self._error: BaseException | None = None
-        self._look_at = 0.0
+        self._look_at = self._heard_at = 0.0
         self._warned = False
         self._drained = False
 
@@ -169,7 +170,7 @@ class Lane:
             jobs = self.core.poll(max(room, 1), wait_ms, once_max=self._room.once)
             if jobs := self._redelivered.admit(jobs):
                 self._loop.call_soon_threadsafe(self._accept, jobs)
-            now = self._monotonic()
+            now = self._heard_at = self._monotonic()
             if now >= commit_at:
                 self.core.commit()
                 commit_at = now + COMMIT_MS / 1000
@@ -332,6 +333,10 @@ class Lane:
             body = await self._running.attend(attempt, partial(self._driver.drive, attempt))
             self._hit("w.responded")
             self._report(attempt.job, body)
+
+    def _is_stale(self) -> bool:
+        """The process was stopped for a while, say: its session may be over, and others have its tasks."""
+        return self._monotonic() - self._heard_at > SESSION_TIMEOUT_MS / 1000
 
     # In one of the threads.
 

@@ -26,13 +26,14 @@ class Ticket:
 
 
 class Watermark:
-    """One assignment of one partition: `fresh_from` is its end when this worker was given it."""
+    """One assignment of one partition: `fresh_from` is its end when this worker was given it; `lost` once it is over."""
 
-    __slots__ = ("_next", "_open", "fresh_from", "place")
+    __slots__ = ("_next", "_open", "fresh_from", "lost", "place")
 
     def __init__(self, place: Place, position: int, fresh_from: int) -> None:
         self.place = place
         self.fresh_from = fresh_from
+        self.lost = False
         self._next = position
         self._open: dict[int, None] = {}
 
@@ -77,7 +78,9 @@ class Offsets:
     def drop(self, places: Iterable[Place]) -> None:
         """Forgets partitions that are taken away; tickets still out settle nothing any more."""
         for place in places:
-            self._marks.pop(place, None)
+            mark = self._marks.pop(place, None)
+            if mark is not None:
+                mark.lost = True
             self._committed.pop(place, None)
 
     def mark(self, place: Place) -> Watermark | None:

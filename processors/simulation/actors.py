@@ -21,14 +21,16 @@ from ...events.log.memory import MemoryLog
 from ...events.log.memory_faults import Hung
 from ...events.log.protocol import LogFault
 from ...events.topics import Topics
+from ..app import App
 from ..handler import CommandHandler
 from ..loop import Loop, LoopFailed, LoopSettings
 from ..partition import Partition
 from ..store import Store
 from .clock import SkewedClock, VirtualClock
+from .downstream import Downstream
 from .faults import ProcessLog, SeededFaults
 from .plan import Plan
-from .workload import APP, APPS, Downstream
+from .workload import APP, APPS
 
 NAMESPACE = "sim"
 GROUP = "sim.processors"
@@ -54,6 +56,8 @@ class Scene:
     counts: Counter[str] = field(default_factory=Counter)
     blobs: MemoryBlobs = field(default_factory=MemoryBlobs)
     errors: list[str] = field(default_factory=list)
+    app: App = field(default_factory=lambda: APP)
+    """What is deployed; a careless deploy brings something else besides, for a while."""
 
 
 class Actor(ABC):
@@ -241,9 +245,9 @@ class ProcessorActor(Actor):
         """Its clock is set, and the right code is deployed."""
         super().heal()
         self.clock.skew_ms = 0
-        if self.app is not APP:
+        if self.app is not self.scene.app:
             self.kill(after_ms=0)
-            self.app = APP
+            self.app = self.scene.app
 
     def close(self) -> None:
         """Frees generators and files."""
@@ -255,9 +259,9 @@ class ProcessorActor(Actor):
 
     def _start(self) -> None:
         scene, plan = self.scene, self.scene.plan
-        if plan.deploys and scene.faults.active:
-            self.app = scene.rng.choice(APPS)
-        facts = Facts(DIGEST_KEY, blobs=self.scene.blobs)
+        deploys = plan.deploys and scene.faults.active
+        self.app = scene.rng.choice(APPS) if deploys else scene.app
+        facts = Facts(DIGEST_KEY, blobs=scene.blobs)
         handler = CommandHandler(self.app, facts, always_replay=plan.always_replay)
         settings = LoopSettings(
             group=GROUP,

@@ -13,6 +13,7 @@ from ...events.headers import record_headers
 from ...events.keys import session_key
 from ...events.log.protocol import Isolation, LogFault, Place, Record
 from ...events.records import Failure, Outcome
+from . import arrivals
 from .actors import DIGEST_KEY, Scene
 from .workload import script
 
@@ -51,6 +52,8 @@ class Clients:
         self._kept: list[Outcome] = []
         self._held: list[str] = []
         self._released: Counter[str] = Counter()
+        self._resolver = arrivals.Resolver(scene, self._send)
+        self._signaller = arrivals.Signaller(self._send)
 
     def step(self) -> None:
         """Reads what came out, and does one thing more, or lets one letter arrive."""
@@ -64,6 +67,8 @@ class Clients:
                 self._kept.append(proposal)
             else:
                 self._decide(proposal)
+        elif rng.random() < 0.5 and self._resolver.step():
+            pass
         elif self._kept and self._scene.clock.ms > (self._kept[0].expires_at_ms or 0) - 200:
             self._answer(self._kept.pop(0), "approve")  # at the last moment, or just after it
         elif self._left > 0:
@@ -84,6 +89,10 @@ class Clients:
             roll = self._scene.rng.random()
             if roll < 0.8:
                 self._answer(proposal, "approve" if roll < 0.55 else "reject")
+        self._resolver.calm_step()
+        self._signaller.calm_step(
+            [f"s{number}" for number in sorted(self._opened)], self._scene.rng
+        )
         while self._held:
             session_id = self._held.pop()
             self._released[session_id] += 1
@@ -95,7 +104,7 @@ class Clients:
     def busy(self) -> bool:
         """Whether something is still to be done."""
         self._listen()
-        return bool(self._letters or self._fresh)
+        return bool(self._letters or self._fresh or self._resolver.busy)
 
     def _ask(self) -> None:
         rng = self._scene.rng
@@ -107,8 +116,14 @@ class Clients:
             self._send(session_id, self._message())
             return
         roll = rng.random()
-        if roll < 0.55:
+        if roll < 0.38:
             self._send(session_id, self._message())
+        elif roll < 0.48:
+            self._send(session_id, arrivals.signal(rng))
+        elif roll < 0.53:
+            self._send(session_id, arrivals.trigger(self._scene))
+        elif roll < 0.55:
+            self._resolver.resolve_wrongly(session_id)
         elif roll < 0.62:
             self._repeat()
         elif roll < 0.72:
@@ -283,5 +298,7 @@ class Clients:
             if outcome.kind == "approval_wanted":
                 self._proposals.append(outcome)
                 self._fresh.append(outcome)
+            elif outcome.kind == "uncertain":
+                self._resolver.told(outcome)
             elif outcome.kind == "held":
                 self._held.append(outcome.session_id)

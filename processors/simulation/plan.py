@@ -37,6 +37,8 @@ class Plan:
     kills: float
     skews_ms: tuple[int, ...]
     deploys: bool
+    guarded: bool
+    """Whether, half way, everybody is replaced at once by the next release, which guards what it changes."""
     inline_max: int
     chunk_bytes: int
 
@@ -67,6 +69,7 @@ class Plan:
             kills=rng.choice((0.0, 0.01, 0.03)),
             skews_ms=tuple(rng.choice(skews) for _ in range(processors)),
             deploys=deploys,
+            guarded=not deploys and rng.random() < 0.1,
             inline_max=rng.choice((4, 30, PAYLOAD_MAX, PAYLOAD_MAX)),
             chunk_bytes=rng.choice((1, 900, 262_144)),
         )

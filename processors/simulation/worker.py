@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from ...events.log.protocol import Isolation, Place
-from ..activities.attempt import LookUp, Run, Say, Step, Steps, Wait, steps_of
-from ..activities.core import WorkerCore
+from ...commands.models import CompleteActivity
+from ...events.log.protocol import Isolation, LogFault, Place
+from ...events.payloads import json_payload
+from ...events.records import ActivityTask
+from ..activities.attempt import LookUp, Run, Say, Step, Steps, Wait, fenced, steps_of
+from ..activities.beats import AttemptCancelled, Beat, Beats, Stop
+from ..activities.core import SESSION_TIMEOUT_MS, WorkerCore
+from ..activities.inside import INSIDE, Inside
 from ..activities.jobs import Job
 from ..activities.offsets import Watermark
 from ..activities.runner import Body, Runner
+from ..activities.superseded import Superseded
 from .actors import DIGEST_KEY, NAMESPACE, Actor, Killed, Scene
-from .workload import APP, STUCK_MS, World
+from .downstream import TooSlow, World
+from .tools import CRUNCH_MS, SILENT, STUCK_MS
+from .workload import APP
 
 HELD_MAX = 8
+
+WORD_MS = 300
+"""Virtual time between two words of a body about its progress."""
 
 
 def worker_group(queue: str) -> str:
@@ -29,7 +41,7 @@ class Start:
 
     command_id: str
     idempotency_key: str
-    arguments: bytes
+    task: ActivityTask
     worker: str
     known: dict[Place, int]
 
@@ -42,12 +54,30 @@ class _Running:
     steps: Steps
     step: Step
     ready_ms: int
+    begun_ms: int = 0
+    body_until_ms: int = 0
+    beats: Beats | None = None
+    silent: bool = False
+
+    def close(self, *, completed: bool) -> None:
+        """Its body has ended, or counts for nothing any more."""
+        if self.beats is not None:
+            self.beats.close(completed=completed)
 
 
 class WorkerActor(Actor):
     """One queue's worker."""
 
-    points = ("w.leased", "w.dispatched", "w.responded", "w.result_sent", "w.committed")
+    points = (
+        "w.leased",
+        "w.begun",
+        "w.dispatched",
+        "w.waits",
+        "w.looked_up",
+        "w.responded",
+        "w.result_sent",
+        "w.committed",
+    )
 
     def __init__(self, scene: Scene, number: int, queue: str, starts: list[Start]) -> None:
         super().__init__(scene, f"worker-{queue}-{number}")
@@ -62,6 +92,7 @@ class WorkerActor(Actor):
         self._waiting: list[Job] = []
         self._running: list[_Running] = []
         self._quiet = 0
+        self._heard_ms = 0
 
     @property
     def idle(self) -> bool:
@@ -91,10 +122,54 @@ class WorkerActor(Actor):
             draining=self._draining,
         )
         self._core.open()
+        self._superseded = Superseded(self.log, self.scene.topics.attempts)
+        self._superseded.tell(self._over)
+
+    def heartbeat(self) -> None:
+        """See `Actor`; its intake goes on as well, so that its attempts' own signs of life go out and are acknowledged."""
+        super().heartbeat()
+        if not self.up or self.sleeps or all(r.beats is None for r in self._running):
+            return
+        try:
+            with suppress(LogFault):
+                self._core.settle()
+                self._beat()
+        except Killed:
+            self.kill(after_ms=500)
+
+    def _beat(self) -> None:
+        """What the bodies say by now, and what their beats make of it."""
+        for running in list(self._running):
+            beats = running.beats
+            if beats is None:
+                continue
+            if running.body_until_ms > self.scene.clock.ms and not running.silent:
+                done = (self.scene.clock.ms - running.begun_ms) // WORD_MS + 1
+                with suppress(AttemptCancelled):
+                    beats.beat(json_payload(done, DIGEST_KEY))
+            if not beats.look():
+                beats.stop(Stop.FENCED)
+                self.scene.counts["attempts fenced"] += 1
+                self._running.remove(running)
+                self._core.report(running.job, fenced(self._runner, running.job.task))
+
+    def _over(self, command_id: str) -> None:
+        """An attempt that nobody waits for: it is not begun, and cut off where it runs."""
+        for job in [job for job in self._waiting if job.command_id == command_id]:
+            self.scene.counts["attempts not begun"] += 1
+            self._waiting.remove(job)
+            self._core.expire(job)
+        for running in [r for r in self._running if r.job.command_id == command_id]:
+            self.scene.counts["attempts stopped"] += 1
+            self._running.remove(running)
+            running.close(completed=False)
+            self._core.expire(running.job)
 
     def _go_on(self) -> str:
         rng = self.scene.rng
         choice = rng.random() if self.scene.faults.active else 0.0
+        self._superseded.look(self.scene.clock.ms / 1000)
+        self._beat()
         if self._waiting and choice < 0.6:
             return self._begin(self._waiting.pop(rng.randrange(len(self._waiting))))
         ready = [r for r in self._running if r.ready_ms <= self.scene.clock.ms]
@@ -108,6 +183,7 @@ class WorkerActor(Actor):
     def _poll(self) -> str:
         room = max(1, HELD_MAX - len(self._waiting) - len(self._running))
         jobs = self._core.poll(room, 0)
+        self._heard_ms = self.scene.clock.ms
         ends: dict[Place, int] | None = None
         for place in self._core.offsets.places:
             mark = self._core.offsets.mark(place)
@@ -122,6 +198,10 @@ class WorkerActor(Actor):
             self._core.commit()
         return "w.leased" if jobs else "w.polled"
 
+    def _is_stale(self) -> bool:
+        """Whether its session may be over without its knowledge; see `Driver`."""
+        return self.scene.clock.ms - self._heard_ms > SESSION_TIMEOUT_MS
+
     def _ends(self) -> dict[Place, int]:
         found = self.scene.log.ends(self._places, Isolation.UNCOMMITTED)
         return {place: end for place, (_, end) in found.items()}
@@ -129,11 +209,19 @@ class WorkerActor(Actor):
     def _begin(self, job: Job) -> str:
         """Goes to the first step that takes time, or that ends it."""
         now_ms = self.scene.clock.ms
+        again = "redelivered" if job.task.attempt == 1 else "retried"
+        self._count("fresh" if job.fresh and job.task.attempt == 1 else again, job.task)
+        if (
+            job.task.heartbeat_ms is not None
+            and now_ms - job.taken_at * 1000 > job.task.heartbeat_ms
+        ):
+            self.scene.counts["queued for longer than a heartbeat"] += 1
+        stale = self._is_stale()
         steps = steps_of(
             self._runner,
             job.task,
-            fresh=job.fresh,
-            waited_ms=now_ms - round(job.taken_at * 1000),
+            fresh=job.fresh and (job.once or not stale),
+            waited_ms=0 if stale else now_ms - round(job.taken_at * 1000),
             is_over=lambda: self._core.is_over(job),
         )
         running = _Running(job, steps, next(steps), now_ms)
@@ -144,6 +232,7 @@ class WorkerActor(Actor):
         if not isinstance(running.step, Say):
             return self._take_step(running)
         self._running.remove(running)
+        running.close(completed=isinstance(running.step.body, CompleteActivity))
         if running.step.body is None:
             self._core.expire(running.job)
         else:
@@ -160,21 +249,75 @@ class WorkerActor(Actor):
             running.ready_ms = now_ms + step.ms
             running.step = running.steps.send(None)
             return "w.waits"
-        if isinstance(step, Run):
+        if isinstance(step, Run) and not job.begun:
+            running.begun_ms, running.body_until_ms = now_ms, now_ms + _lasts_ms(step)
             self._note_start(job)
+            if job.task.heartbeat_ms is not None:
+                running.silent = step.call.arguments.get("mood") == SILENT
+                running.beats = self._beats_of(job.task)
+                running.beats.begin()
+            return "w.begun"
+        if isinstance(step, LookUp) and self._is_stale():
+            self._poll()  # its intake goes on while it waits to look
         World.downstream = self.scene.downstream
-        running.step = running.steps.send(_played(step))
-        running.ready_ms = now_ms + (STUCK_MS if job.task.name == "stuck" else 0)
-        return "w.dispatched"
+        running.ready_ms = now_ms + _lasts_ms(step)
+        came, ended = _played(step, running.beats)
+        if ended != "returned":
+            self._count(f"{type(step).__name__.lower()} {ended}", job.task)
+        if ended == "timed out":
+            running.ready_ms = now_ms + job.task.start_to_close_ms
+        running.step = running.steps.send(came)
+        return "w.dispatched" if isinstance(step, Run) else "w.looked_up"
+
+    def _beats_of(self, task: ActivityTask) -> Beats:
+        def send(beat: Beat) -> None:
+            self.scene.counts["beats"] += 1
+            self._core.beat(beat)
+
+        def now() -> float:
+            return self.scene.clock.ms / 1000
+
+        return Beats(task, worker_id=self.name, send=send, monotonic=now)
 
     def _note_start(self, job: Job) -> None:
         job.begun = True
         task = job.task
         known = self._known[job.tickets[0].watermark]
-        self._starts.append(
-            Start(job.command_id, task.idempotency_key, task.arguments.digest, self.name, known)
-        )
+        self._starts.append(Start(job.command_id, task.idempotency_key, task, self.name, known))
         self.scene.counts["attempts"] += 1
+
+    def _count(self, what: str, task: ActivityTask) -> None:
+        """A row of the contracts' table was met."""
+        self.scene.counts[f"row: {task.contract} {what}"] += 1
+
+    def freeze(self, for_ms: int) -> None:
+        """See `Actor`; what is sent is sent: no pause of the caller holds a call back that is on its way."""
+        for running in self._running:
+            self._send_off(running)
+        super().freeze(for_ms)
+
+    def _send_off(self, running: _Running) -> None:
+        if running.job.begun and isinstance(running.step, Run):
+            self._take_step(running)
+
+    def stop(self) -> None:
+        """SIGTERM: gives back what has not begun, cuts the rest off, and leaves."""
+        if not self.up:
+            return
+        self.scene.counts["fault: worker stopped"] += 1
+        try:
+            with suppress(LogFault):
+                for job in self._waiting:
+                    self._core.give_back(job)
+                for running in self._running:
+                    running.close(completed=False)
+                    self._core.give_back(running.job)
+                self._waiting, self._running = [], []
+                self._core.flush(0)
+                self._core.close()
+        except Killed:
+            pass
+        self._down(self.scene.rng.choice((10, 500)))
 
     def _draining(self, places: Sequence[Place]) -> None:
         """Before partitions go: what waits is given back; what runs may finish in time, or not."""
@@ -183,11 +326,13 @@ class WorkerActor(Actor):
             self._core.give_back(job)
         for running in [r for r in self._running if r.job.lies_in(places)]:
             if self.scene.rng.random() >= 0.5:
+                self._send_off(running)
                 continue
             if isinstance(running.step, Say):
                 self._advance(running)
             else:
                 self._running.remove(running)
+                running.close(completed=False)
                 self._core.give_back(running.job)
 
     def _hit(self, name: str) -> None:
@@ -200,14 +345,35 @@ class WorkerActor(Actor):
         self._quiet = 0
 
 
-def _played(step: Run | LookUp) -> Body | None:
-    """Runs the function to its end; those of the simulation never wait."""
+def _lasts_ms(step: Run | LookUp) -> int:
+    """How long this call takes."""
+    if not isinstance(step, Run):
+        return 0
+    match step.call.task.name, step.call.arguments.get("mood"):
+        case "stuck", _:
+            return STUCK_MS
+        case "crunch", mood if mood == SILENT:
+            return STUCK_MS
+        case "crunch", _:
+            return CRUNCH_MS
+        case _:
+            return 0
+
+
+def _played(step: Run | LookUp, beats: Beats | None) -> tuple[Body | None, str]:
+    """Runs the function to its end, and says what came of it; those of the simulation never wait."""
     call, words = step.call, step.words
     coroutine: Any = call.start()
+    token = None if beats is None else INSIDE.set(Inside(beats, DIGEST_KEY))
     try:
         coroutine.send(None)
     except StopIteration as returned:
-        return words.completed(call, returned.value)
+        return words.completed(call, returned.value), "returned"
+    except TooSlow:
+        return words.timed_out(call.task), "timed out"
     except Exception as error:  # noqa: BLE001 - whatever a tool raises is its failure
-        return words.failed(call.task, error)
+        return words.failed(call.task, error), f"raised {type(error).__name__}"
+    finally:
+        if token is not None:
+            INSIDE.reset(token)
     raise RuntimeError(f"{call.name} waits: those of the simulation do not")

@@ -15,10 +15,11 @@ from .. import live, outputs, partition, snapshots
 from .actors import GROUP, NAMESPACE, Actor, ProcessorActor, Scene
 from .clients import Clients
 from .clock import VirtualClock
+from .downstream import Downstream
 from .faults import SeededFaults
 from .plan import Plan
 from .worker import Start, WorkerActor, worker_group
-from .workload import QUEUES, Downstream
+from .workload import GUARDED, QUEUES
 
 BEAT_MS = 400
 """Virtual time between two heartbeats of a client that lives."""
@@ -59,7 +60,7 @@ class World:
         )
         self.topics = Topics(NAMESPACE)
         self.log.create_topics(self.topics.specs(QUEUES, plan.partitions))
-        self.downstream = Downstream()
+        self.downstream = Downstream(self.clock)
         self.scene = Scene(
             plan,
             self.rng,
@@ -93,7 +94,9 @@ class World:
         """Both phases; whether the world came to rest."""
         with bounds(self.plan):
             self.faults.active = True
-            for _ in range(self.plan.ticks):
+            for tick in range(self.plan.ticks):
+                if self.plan.guarded and tick == self.plan.ticks // 2:
+                    self._deploy()
                 self._tick()
             self.heal()
             return self.settle()
@@ -262,7 +265,8 @@ class World:
         elif roll < 0.55:
             actor.freeze(rng.choice((100, 1_000, 3_000, 8_000)))
         elif roll < 0.7:
-            rng.choice(self.processors).stop()
+            stops = [each.stop for each in self.processors] + [each.stop for each in self.workers]
+            rng.choice(stops)()
         elif roll < 0.8:
             rng.choice(self.processors).copy_disk()
         elif roll < 0.9:
@@ -271,6 +275,13 @@ class World:
         else:
             rng.choice(self.processors).lose_disk()
         self._say("strike")
+
+    def _deploy(self) -> None:
+        """The next release, for everybody at once."""
+        self.counts["fault: released"] += 1
+        self.scene.app = GUARDED
+        for processor in self.processors:
+            processor.kill(after_ms=10)
 
     def _compact(self, number: int) -> None:
         """Of each key's snapshots only the newest that is decided stays, as the topic's clean-up leaves it."""

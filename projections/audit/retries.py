@@ -62,9 +62,8 @@ def _scheduled(
         return
     least_ms, most_ms = _bounds(request.retry, counted, body.failure)
     if _is_silence(body):
-        least_ms = (
-            0  # it rests from when its silence was too long, which came before anybody looked
-        )
+        # It rests from when its silence was too long, and the clock may have told of that long after.
+        least_ms = min(least_ms, body.due_ms - came_ms)
     if not least_ms <= body.due_ms - came_ms <= most_ms:
         told = f"due after {body.due_ms - came_ms} ms, its policy says {least_ms} to {most_ms}"
         yield of(fact, 21, f"{name} is {told}")

@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +36,16 @@ class Rig:
     """One test's cluster; `running()` starts its processes, `drive` works until all sessions are done."""
 
     def __init__(
-        self, *, kafka: str, postgres: str, namespace: str, home: Path, partitions: int = 2
+        self,
+        *,
+        kafka: str,
+        postgres: str,
+        namespace: str,
+        home: Path,
+        partitions: int = 2,
+        app: str = APP,
     ) -> None:
+        self.app = app
         self.folder = home / "outside"
         self.folder.mkdir(parents=True)
         self.environ = {
@@ -71,15 +79,23 @@ class Rig:
         self._approved: set[str] = set()
         self._reader = self._reader_of(self.topics.events, self.topics.outcomes)
 
-    def running(self, *, pause_s: float = 0.0, expires: str = "60s", **options: Any) -> Supervisor:
+    def running(
+        self,
+        *,
+        pause_s: float = 0.0,
+        expires: str = "60s",
+        environ: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> Supervisor:
         """The processes, not started yet; `failpoints` by the names of the children."""
         environ = {
             **os.environ,
             **self.environ,
+            **(environ or {}),
             "WAKEFUL_CHAOS_PAUSE_S": str(pause_s),
             "WAKEFUL_CHAOS_EXPIRES": expires,
         }
-        return Supervisor(self.settings, APP, queues=QUEUES, environ=environ, **options)
+        return Supervisor(self.settings, self.app, queues=QUEUES, environ=environ, **options)
 
     def open(self, count: int, text: str = "refund me") -> None:
         """Opens sessions and sends each its message."""
@@ -95,8 +111,9 @@ class Rig:
             if not isinstance(item, Record):
                 continue
             if item.topic == self.topics.events:
-                envelope = decode_event(item.value, item.headers).envelope
-                self.seen[envelope.session_id, envelope.seq] += 1
+                event = decode_event(item.value, item.headers)
+                self.seen[event.envelope.session_id, event.envelope.seq] += 1
+                self.hear(event)
                 continue
             outcome = decode_outcome(item.value, item.headers)
             if outcome.kind in ("completed", "failed", "cancelled", "held"):
@@ -106,6 +123,9 @@ class Rig:
                 if self.approves:
                     self.approve(outcome)
 
+    def hear(self, event: r.Event) -> None:
+        """Told of every event that became visible; for rigs that keep accounts of their own."""
+
     def approve(self, outcome: r.Outcome) -> None:
         """Grants what an outcome asks for, once."""
         if outcome.proposal_id is not None and outcome.session_id not in self._approved:
@@ -114,15 +134,17 @@ class Rig:
                 outcome.session_id, outcome.proposal_id, outcome.digest or b"", "approve"
             )
 
-    def drive(self, until: Callable[[], bool] | None = None) -> None:
+    def drive(
+        self, until: Callable[[], bool] | None = None, *, deadline_s: float = DEADLINE_S
+    ) -> None:
         """Looks until all sessions are done, or `until`; fails with what is missing after a while."""
-        deadline = time.monotonic() + DEADLINE_S
+        deadline = time.monotonic() + deadline_s
         wanted = until or (lambda: len(self.done) == len(self.sessions))
         while not wanted():
             self.look()
             if time.monotonic() > deadline:
                 open_sessions = sorted(set(self.sessions) - set(self.done))
-                raise AssertionError(f"not done after {DEADLINE_S} s; open: {open_sessions}")
+                raise AssertionError(f"not done after {deadline_s} s; open: {open_sessions}")
 
     def wait(self, seconds: float) -> None:
         """Lets real time pass, looking all the while: for deadlines that must really be over."""

@@ -135,7 +135,7 @@ def test_a_late_charge_comes_in_the_end(shared: Service, key: str) -> None:
 def test_a_late_charge_closes_the_connection_long_before(tmp_path, key: str) -> None:
     async def story():
         payments = Payments(service.url)
-        with pytest.raises(PaymentUnknown, match="0 bytes read"):
+        with pytest.raises(PaymentUnknown, match="the connection was closed"):
             await payments.refund("order-7", 1, key=key)
         assert await payments.find(key) is None
 

@@ -15,7 +15,13 @@ from wakeful.events.log.kafka import KafkaLog
 from wakeful.processors.app import load_app
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-LINES_MAX = {"plain_kafka.py": 60, "hello.py": 25, "refund_desk.py": 50}
+LINES_MAX = {
+    "plain_kafka.py": 60,
+    "hello.py": 25,
+    "refund_desk.py": 50,
+    "contracts.py": 80,
+    "contracts_tour.py": 200,
+}
 LIMIT_S = 60.0
 
 

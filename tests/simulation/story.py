@@ -32,13 +32,14 @@ CALM = replace(
     kills=0.0,
     skews_ms=(0, 0, 0),
     deploys=False,
+    guarded=False,
 )
 
 
 class Story:
     """See the module. Nothing moves but by `run` and `wait`."""
 
-    def __init__(self, **changes: int) -> None:
+    def __init__(self, **changes: bool | int) -> None:
         self.database = Database()
         plan = replace(CALM, **changes)
         self.world = World(plan, more=lambda scene: [ProjectorActor(scene, 0, self.database)])

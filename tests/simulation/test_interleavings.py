@@ -12,7 +12,8 @@ from wakeful.commands.models import CompleteActivity, FailActivity
 from wakeful.events import records as r
 from wakeful.events.payloads import json_payload
 from wakeful.processors.session import Session
-from wakeful.processors.simulation.workload import Memory, pay, refund, think
+from wakeful.processors.simulation.player import Memory
+from wakeful.processors.simulation.tools import pay, refund, think
 
 
 @workflow("race", version=1)

@@ -3,7 +3,8 @@
 import pytest
 
 from wakeful.deploy.simulation.__main__ import kill
-from wakeful.deploy.simulation.mutants import MUTANTS, Mutant
+from wakeful.deploy.simulation.mutants import MUTANTS
+from wakeful.deploy.simulation.planting import Mutant
 from wakeful.deploy.simulation.run import run_seed
 
 SEEDS_MAX = 2_000

@@ -171,4 +171,6 @@ async def _read_answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
 
 
 def _said(error: Exception) -> str:
+    if isinstance(error, EOFError):
+        return "the connection was closed"
     return str(error) or type(error).__name__

@@ -1,0 +1,200 @@
+"""The workflow of the simulation: it plays a script, so that a seed can write any turn.
+
+A message's text is a script such as `think sleep:2 refund:500 say:done`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import Any
+
+from pydantic import BaseModel
+
+from ..activities.definitions import Action
+from ..workflow.definitions import Message, workflow
+from ..workflow.errors import ActivityError, Uncertain, VerificationFailed, WrongSignal
+from ..workflow.turn import Turn
+from .tools import (
+    charge,
+    check_outcome,
+    crunch,
+    flaky,
+    fragile,
+    pay,
+    refund,
+    ship,
+    stuck,
+    think,
+    transfer,
+    wire,
+)
+
+
+class Memory(BaseModel):
+    """What survives between turns and stretches; `at` is the word to go on from, `loops` how often it was repeated."""
+
+    turns: int = 0
+    cents: int = 0
+    answers: int = 0
+    at: int = 0
+    loops: int = 0
+
+
+@workflow("player", version=1)
+async def player(turn: Turn, memory: Memory, message: Message) -> Memory:
+    """Plays the message's script, word by word."""
+    cents, answers = memory.cents, memory.answers
+    words = message.text.split()
+    for at in range(memory.at, len(words)):
+        step, _, argument = words[at].partition(":")
+        if step == "refund":
+            cents += await _refund(turn, int(argument))
+        elif step == "bargain":  # what is proposed depends on what the model says
+            answers += 1
+            cents += await _refund(turn, 200 + await turn.run(think.call(argument)))
+        elif step == "think":
+            answers += 1
+            await turn.say(f"{await turn.run(think.call(argument))}")
+        elif step == "again":  # so many stretches from this word, each with a step of its own
+            kept = Memory(turns=memory.turns, cents=cents, answers=answers)
+            if memory.loops < int(argument):
+                await turn.run(pay.call(memory.loops))
+                return turn.again(kept.model_copy(update={"at": at, "loops": memory.loops + 1}))
+            memory = memory.model_copy(update={"loops": 0})
+        else:
+            await _other(turn, step, argument)
+    return Memory(turns=memory.turns + 1, cents=cents, answers=answers)
+
+
+async def _refund(turn: Turn, cents: int) -> int:
+    action = refund.call(cents)
+    if not (await turn.approval(action)).granted:
+        await turn.say("declined")
+        return 0
+    await turn.run(action)
+    return cents
+
+
+async def _other(turn: Turn, step: str, argument: str) -> None:
+    match step:
+        case "say":
+            await turn.say(argument)
+        case "sleep":
+            await turn.sleep(float(argument))
+            await turn.say(f"{turn.now():%H:%M:%S} {turn.uuid()}")
+        case "pay":
+            await turn.run(pay.call(int(argument)))
+        case "ship":
+            await turn.say(await turn.run(ship.call(int(argument))))
+        case "flaky":
+            try:
+                await turn.say(f"{await turn.run(flaky.call(argument))}")
+            except ActivityError as error:
+                await turn.say(f"{error.failure.type} {turn.now():%H:%M:%S}")
+        case "break":  # nobody catches it: the session fails
+            await turn.run(fragile.call(argument))
+        case "sneak":  # gated, and nobody asked
+            await turn.run(refund.call(5_000))
+        case "complete":
+            await turn.complete({"outcome": argument})
+        case "stuck" | "fragile" | "crunch" | "charge" | "wire" | "transfer" | "doubt":
+            await _try(turn, step, argument)
+        case "raise" | "exit" | "cling" | "io":
+            await _misbehave(turn, step, argument)
+        case _:
+            await _receive(turn, step, argument)
+
+
+async def _try(turn: Turn, step: str, argument: str) -> None:
+    """Runs it, and tells what came of it."""
+    named: dict[str, Any] = {
+        "stuck": stuck,
+        "fragile": fragile,
+        "crunch": crunch,
+        "charge": charge,
+        "wire": wire,
+        "transfer": transfer,
+    }
+    try:
+        if step == "doubt":  # the workflow decides what is to become of it
+            await turn.say(await turn.run(wire.call(argument), on_uncertain="raise"))
+        else:
+            action: Action[Any] = named[step].call(argument)
+            await turn.say(f"{await turn.run(action)}")
+    except Uncertain as error:
+        await turn.say(f"uncertain {error.key}")
+    except ActivityError as error:
+        await turn.say(error.failure.kind)
+
+
+async def _receive(turn: Turn, step: str, argument: str) -> None:
+    match step:
+        case "signal":  # for a while
+            won = await turn.first(turn.signal(argument), turn.sleep(1.5))
+            await turn.say(f"{won.index} {won.value}")
+        case "await":  # as long as it takes
+            try:
+                await turn.say(await turn.signal(argument, str))
+            except WrongSignal:
+                await turn.say("wrong signal")
+        case "inbox":
+            taken = await turn.inbox()
+            await turn.say([message.text for message in taken])
+        case "mail":
+            won = await turn.first(turn.inbox(wait=True), turn.sleep(1))
+            await turn.say([message.text for message in won.value or []])
+        case "race":  # what loses is cancelled
+            raced = await turn.first(turn.run(stuck.call("r")), turn.sleep(0.4), cancel=True)
+            await turn.say(f"{raced.index}")
+        case "hurry":  # what nobody decides in time is withdrawn
+            decided = await turn.first(turn.approval(refund.call(700)), turn.sleep(1))
+            await turn.say(f"{decided.index}")
+        case "both":
+            asked = turn.approval(refund.call(900))
+            answer, verdict = await turn.gather(turn.run(crunch.call("steady")), asked)
+            await turn.say(f"{answer} {verdict.decision}")
+        case "version":
+            await turn.say(f"{turn.version(argument)}")
+        case "artifact":
+            await turn.artifact(argument, f"v{turn.number}")
+        case "verify":
+            await turn.complete({"outcome": "ok"}, verify=check_outcome.call(argument))
+        case "doublecheck":
+            try:
+                await turn.complete({"outcome": "ok"}, verify=check_outcome.call(argument))
+            except VerificationFailed:
+                await turn.say("not yet")
+        case _:
+            await turn.say(f"{step}?")
+
+
+async def _misbehave(turn: Turn, step: str, argument: str) -> None:
+    match step:
+        case "raise":
+            raise ValueError(argument)
+        case "exit":
+            sys.exit(argument)
+        case "cling":  # catches what drops it, and still asks
+            try:
+                await turn.sleep(1)
+            except BaseException:
+                await turn.say("clings")
+                raise
+        case _:
+            await asyncio.sleep(1)
+
+
+@workflow("player", version=1)
+async def changed_player(turn: Turn, memory: Memory, message: Message) -> Memory:
+    """The same version with other steps: what a careless deploy brings."""
+    await turn.say("before anything else")
+    return await player.function(turn, memory, message)
+
+
+@workflow("player", version=1)
+async def guarded_player(turn: Turn, memory: Memory, message: Message) -> Memory:
+    """The same version with a step more, behind a guard: what a careful deploy brings."""
+    if turn.version("politeness"):
+        await turn.say("good day")
+    return await player.function(turn, memory, message)
