@@ -51,13 +51,6 @@ class Stretch(Asking):
         self._verifying: Step | None = None
         self._refused: VerificationFailed | None = None
         self._next_state: Any = None
-        self._turn = Turn(
-            self,
-            tenant=context.tenant,
-            session_id=context.session_id,
-            number=context.turn,
-            stretch=context.stretch,
-        )
         self._coroutine: CoroutineType[Any, Any, Any] | None = None
         self._data = data
         self._message = message
@@ -77,7 +70,16 @@ class Stretch(Asking):
             raise
         except Exception as error:  # noqa: BLE001 - user types decide what raises; it becomes a hold
             return [self._held("state_unreadable", error)]
-        called = self._workflow.function(self._turn, state, self._message)
+        context = self.context
+        # Held by the coroutine alone: a stretch that is dropped is then no cycle, and gone at once.
+        turn = Turn(
+            self,
+            tenant=context.tenant,
+            session_id=context.session_id,
+            number=context.turn,
+            stretch=context.stretch,
+        )
+        called = self._workflow.function(turn, state, self._message)
         self._coroutine = cast("CoroutineType[Any, Any, Any]", called)
         return self._drive()
 
