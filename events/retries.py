@@ -9,11 +9,22 @@ from .records import Failure, RetryPolicy
 from .state import OpenActivity
 
 RETRIED_KINDS = frozenset(
-    {"raised", "timed_out", "unknown_activity", "nothing_done", "look_up_failed", "worker_died"}
+    {
+        "raised",
+        "timed_out",
+        "unknown_activity",
+        "no_credentials",
+        "nothing_done",
+        "look_up_failed",
+        "worker_died",
+    }
 )
 """Failures that may pass by themselves. The others (wrong arguments, a result that cannot be stored) do not."""
 
-NOTHING_RAN = frozenset({"unknown_activity", "wrong_arguments", "nothing_done"})
+NEVER_BEGUN = frozenset({"unknown_activity", "wrong_arguments", "no_credentials"})
+"""Failures of attempts that called nothing."""
+
+NOTHING_RAN = NEVER_BEGUN | {"nothing_done"}
 """Failures after which it is certain that the tool changed nothing."""
 
 LOOKED_UP = frozenset({"raised", "timed_out"})
@@ -47,7 +58,7 @@ def leaves_doubt(activity: OpenActivity, failure: Failure) -> bool:
 
     An attempt that a worker could not even begin says nothing about the attempts before it.
     """
-    never_begun = failure.kind in ("unknown_activity", "wrong_arguments")
+    never_begun = failure.kind in NEVER_BEGUN
     return in_doubt(activity.contract, failure) or (activity.doubtful and never_begun)
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...events.log.protocol import Isolation, Place
-from ..activities.attempt import LookUp, Run, Say, Step, Steps, Wait, steps_of
+from ..activities.attempt import Ask, Came, LookUp, Run, Say, Step, Steps, Wait, steps_of
 from ..activities.core import WorkerCore
 from ..activities.jobs import Job
 from ..activities.offsets import Watermark
-from ..activities.runner import Body, Runner
+from ..activities.runner import Runner
 from .actors import DIGEST_KEY, NAMESPACE, Actor, Killed, Scene
 from .workload import APP, STUCK_MS, World
 
@@ -198,7 +198,7 @@ class WorkerActor(Actor):
         self._quiet = 0
 
 
-def _played(step: Run | LookUp) -> Body | None:
+def _played(step: Run | LookUp | Ask) -> Came:
     """Runs the function to its end; those of the simulation never wait."""
     call, words = step.call, step.words
     coroutine: Any = call.start()
