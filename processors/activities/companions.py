@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
 
-from .signatures import KEY, Declined, hints
+from .signatures import CREDENTIALS, KEY, Declined, hints, takes_credentials
 
 DONE_KEY = "done_key"
 """The parameter of an undo that receives the idempotency key of the call to be undone."""
@@ -16,11 +16,15 @@ DONE_KEY = "done_key"
 
 @dataclass(frozen=True, slots=True)
 class LookUp:
-    """Asks whether a call was carried out; `takes` are those of the activity's parameters that it wants, and the key."""
+    """Asks whether a call was carried out; `takes` are those of the activity's parameters that it wants, and the key.
+
+    Its credentials are its own: they never write.
+    """
 
     function: Callable[..., Any]
     name: str
     takes: frozenset[str]
+    takes_credentials: bool = False
 
     @property
     def is_sync(self) -> bool:
@@ -42,7 +46,9 @@ def checked_look_up(
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise Declined(f"{both} yields: it returns the result, or None where there is none")
     theirs = hints(name, function)
-    parameters = inspect.signature(function).parameters
+    signature = inspect.signature(function)
+    credentialed = takes_credentials(both, signature)
+    parameters = {n: p for n, p in signature.parameters.items() if n != CREDENTIALS}
     for parameter in parameters.values():
         _check_named(both, parameter)
         if parameter.name != KEY and parameter.name not in own.parameters:
@@ -53,7 +59,7 @@ def checked_look_up(
         )
     _check_types(both, {**own_hints, KEY: str}, theirs)
     _check_answer(both, own_hints["return"], theirs)
-    return LookUp(function, name, frozenset(parameters))
+    return LookUp(function, name, frozenset(parameters), credentialed)
 
 
 def check_undo(

@@ -21,6 +21,7 @@ from ..stored_json import read_json
 from . import signatures
 from .companions import DONE_KEY, LookUp, check_undo, checked_look_up
 from .contracts import Contract, Read, Retry, Write
+from .credentials import Provider
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -40,6 +41,7 @@ NAME_LENGTH_MAX = 200
 """Characters of an activity's or a workflow's name: what a client may ask for."""
 
 KEY = signatures.KEY
+CREDENTIALS = signatures.CREDENTIALS
 
 Declined = signatures.Declined
 
@@ -98,8 +100,9 @@ class Activity(Generic[R_co]):
         self.heartbeat_ms = None if heartbeat is None else to_ms(heartbeat)
         signature, hints = inspect.signature(function), signatures.hints(name, function)
         self.takes_key = signatures.takes_key(name, signature)
-        self._signature = signatures.without_key(signature)
-        self._hints = hints
+        self.takes_credentials = signatures.takes_credentials(f"activity {name!r}", signature)
+        self._signature = signatures.of_callers(signature)
+        self._hints = {n: kind for n, kind in hints.items() if n != CREDENTIALS}
         self._positional = signatures.all_positional(self._signature)
         self._arguments = signatures.arguments_type(name, self._signature, hints)
         self.result_type: TypeAdapter[R_co] = signatures.result_type(name, hints)
@@ -212,6 +215,7 @@ class Declared(Protocol):
 
     name: str
     activities: dict[str, Activity[Any]]
+    credentials: Provider[Any] | None
 
     @property
     def queues(self) -> list[str]: ...
@@ -243,8 +247,8 @@ def activity(
     `contract` says how it may be retried and has no default. `timeout` is start-to-close, kept by the worker;
     `schedule_to_close` runs from the request and is kept by the log's clock; by default 24 hours, and one hour where
     the contract calls it at most once, since its end is what tells that a lost call is uncertain. A keyword-only
-    parameter `key: str` receives the idempotency key, stable over attempts. `heartbeat` is how long a begun attempt may
-    be silent.
+    parameter `key: str` receives the idempotency key, stable over attempts, and one named `credentials` what the app's
+    provider (`@credentials`) returns for this attempt. `heartbeat` is how long a begun attempt may be silent.
 
     Async activities of a worker share one event loop and are cancelled at their time-out. Sync ones run in a few
     threads, each call in a context of its own; their clock starts when they have a thread. Nothing can stop a sync

@@ -10,7 +10,7 @@ from contextvars import copy_context
 from functools import partial
 from math import inf
 
-from .attempt import LookUp, Run, Say, Steps, Wait, steps_of
+from .attempt import Ask, Came, LookUp, Run, Say, Steps, Wait, steps_of
 from .hung import Attempt, Attempts
 from .jobs import Job
 from .performing import perform, perform_sync
@@ -57,7 +57,7 @@ class Driver:
         large = attempt.job.task.arguments.ref is not None
         step = await asyncio.to_thread(next, steps) if large else next(steps)
         while not isinstance(step, Say):
-            came: Body | None = None
+            came: Came = None
             if isinstance(step, Wait):
                 await self._rest(attempt, step.ms)
             elif step.call.is_sync:
@@ -71,12 +71,13 @@ class Driver:
         return step.body
 
     def drive_sync(self, attempt: Attempt) -> Body | None:
-        """In a thread of its own: the same for an attempt whose only step is a sync function."""
+        """In a thread of its own: the same for an attempt whose steps are sync functions, without a wait."""
         steps = self._steps_of(attempt.job)
         step = next(steps)
-        while isinstance(step, Run):
+        while isinstance(step, Run | Ask):
             self._begin(attempt, step)
-            step = steps.send(perform_sync(step.words, step.call))
+            came: Came = perform_sync(step.words, step.call)
+            step = steps.send(came)
         return step.body if isinstance(step, Say) else None
 
     def _steps_of(self, job: Job) -> Steps:
@@ -90,10 +91,10 @@ class Driver:
             is_over=partial(self._is_over, job),
         )
 
-    def _begin(self, attempt: Attempt, step: Run | LookUp) -> None:
+    def _begin(self, attempt: Attempt, step: Run | LookUp | Ask) -> None:
         """In the thread that makes the call, just before it."""
         attempt.limit_at = self._monotonic() + attempt.job.task.start_to_close_ms / 1000
-        if isinstance(step, LookUp):
+        if not isinstance(step, Run):
             return
         if not self._attempts.call(attempt.job):
             raise Spoken
@@ -119,16 +120,16 @@ class Driver:
             attempt.rest = None
             timer.cancel()
 
-    async def _play(self, attempt: Attempt, step: Run | LookUp) -> Body | None:
+    async def _play(self, attempt: Attempt, step: Run | LookUp | Ask) -> Came:
         self._begin(attempt, step)
         try:
             return await perform(step.words, step.call)
         finally:
             attempt.limit_at = inf
 
-    async def _play_in_thread(self, attempt: Attempt, step: Run | LookUp) -> Body | None:
+    async def _play_in_thread(self, attempt: Attempt, step: Run | LookUp | Ask) -> Came:
         """While no thread is free, it rests."""
-        answer: Future[Body | None] = Future()
+        answer: Future[Came] = Future()
         context = copy_context()
 
         def play() -> None:
@@ -137,7 +138,7 @@ class Driver:
             attempt.thread_id = threading.get_ident()
             try:
                 self._begin(attempt, step)
-                came = context.run(perform_sync, step.words, step.call)
+                came: Came = context.run(perform_sync, step.words, step.call)
                 told = partial(answer.set_result, came)
             except BaseException as error:  # noqa: BLE001 raised where it is waited for
                 told = partial(answer.set_exception, error)

@@ -259,7 +259,7 @@ class Lane:
         if not self._attempts.claim(job):
             return  # it has ended just now
         self._running.leave(job)
-        body = hung(self._runner, job.task, frame)
+        body = hung(self._runner, job.task, frame, fresh=job.fresh, begun=job.begun)
         self._hand_in(job, body)
         told = f"{body.failure.message} ({job.command_id})"
         logger.error("an activity hangs: the process ends, to be started again", cause=told)

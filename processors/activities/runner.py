@@ -4,7 +4,7 @@
 the call into the body of the command that reports it. Whatever a tool does, one of the two can be said. `LookUps` says
 the same of a look-up; None is its word for "nothing was found". What is said of an attempt that was cut off stands in
 `attempt.py`. The kinds of
-failure: unknown_activity, wrong_arguments, arguments_unavailable, raised, nothing_done, timed_out, unserialisable_result, result_too_large, result_not_stored, look_up_failed, cut_off.
+failure: unknown_activity, wrong_arguments, arguments_unavailable, no_credentials, raised, nothing_done, timed_out, unserialisable_result, result_too_large, result_not_stored, look_up_failed, cut_off.
 
 Arguments and results that are too large for a record lie in the store of blobs, if there is one: those are fetched
 before the call, these are put there before they are reported. `completed_aside` waits for the store in a thread.
@@ -15,7 +15,8 @@ from __future__ import annotations
 import asyncio
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any, Protocol, TypeVar
 
@@ -29,7 +30,9 @@ from ...events.payloads import storable_text
 from ...events.records import ActivityTask, Failure, Payload
 from ..stored_json import read_json
 from .contracts import NothingDone
+from .credentials import Provider
 from .definitions import KEY, Activity, problems
+from .hidden import Hidden
 
 Body = CompleteActivity | FailActivity
 
@@ -58,8 +61,8 @@ class Call:
 
     task: ActivityTask
     activity: Activity[Any]
-    arguments: dict[str, Any]
-    """As the function takes them, the key among them where it does."""
+    arguments: dict[str, Any] = field(repr=False)
+    """As the function takes them, key and credentials among them where it does; they are not shown."""
     function: Callable[..., Any]
     name: str
     is_sync: bool
@@ -98,23 +101,42 @@ class Runner:
         worker_id: str,
         digest_key: bytes,
         blobs: Blobs | None = None,
+        provider: Provider[Any] | None = None,
     ) -> None:
         self._activities = activities
         self.worker_id = worker_id
         self.digest_key = digest_key
         self._blobs = blobs
+        self.provider = provider
+        self._hidden = Hidden()
+
+    def apart(self) -> Runner:
+        """The same for one attempt, whose secrets are its own."""
+        own = copy(self)
+        own._hidden = Hidden()  # noqa: SLF001 its own copy
+        return own
+
+    def hide(self, credentials: object) -> None:
+        """What is secret in these stands in no report of this attempt."""
+        self._hidden.add(credentials)
 
     def is_sync(self, name: str) -> bool:
-        """Whether this activity is a sync function; an unknown one needs no thread to say so."""
+        """Whether one thread does all of it, its credentials included; an unknown activity needs none."""
         activity = self._activities.get(name)
-        return activity is not None and activity.is_sync
+        return activity is not None and activity.is_sync and self._asks_sync(activity) is not False
 
     def calls_once_in_threads(self, queue: str) -> bool:
-        """Whether an activity of this queue is both sync and called at most once."""
+        """Whether an activity of this queue that is called at most once needs a thread, be it for its credentials."""
         return any(
-            a.queue == queue and a.is_sync and a.contract.word in ONCE
+            a.queue == queue and (a.is_sync or self._asks_sync(a)) and a.contract.word in ONCE
             for a in self._activities.values()
         )
+
+    def _asks_sync(self, activity: Activity[Any]) -> bool | None:
+        """Whether the provider is a sync function; null where it is not asked."""
+        if not activity.takes_credentials or self.provider is None:
+            return None
+        return self.provider.is_sync
 
     def prepare(self, task: ActivityTask) -> Call | FailActivity:
         """The call a task asks for; a failure where its activity or arguments are not known here."""
@@ -155,7 +177,7 @@ class Runner:
 
     def failed(self, task: ActivityTask, error: BaseException) -> FailActivity:
         """The report of an exception, with a short traceback."""
-        name, told, trace = type_of(error), message_of(error), traceback_of(error)
+        name, told, trace = type_of(error), message_of(error), traceback_of(error, self._hidden)
         when = retry_after_of(error)
         kind = "nothing_done" if isinstance(error, NothingDone) else "raised"
         return self.fail(task, kind, name, told, detail=trace, retry_after_ms=when)
@@ -241,8 +263,8 @@ class Runner:
         failure = Failure(
             kind=kind,
             type=storable_text(type_, MESSAGE_MAX),
-            message=storable_text(message, MESSAGE_MAX),
-            detail=detail,
+            message=storable_text(self._hidden.hide(message), MESSAGE_MAX),
+            detail=self._hidden.hide(detail),
             retry_after_ms=retry_after_ms,
         )
         return FailActivity(task.activity_id, task.attempt, failure, self.worker_id)
@@ -333,15 +355,15 @@ def retry_after_of(error: BaseException) -> int | None:
     return asked if type(asked) is int and 0 <= asked <= RETRY_AFTER_MS_MAX else None
 
 
-def traceback_of(error: BaseException) -> str:
-    """The innermost frames, without values of variables; the end is kept where it is too long."""
+def traceback_of(error: BaseException, hidden: Hidden) -> str:
+    """The innermost frames, without values of variables and what is hidden; the end is kept where it is too long."""
     try:
         lines = traceback.format_exception(
             type(error), error, error.__traceback__, limit=-FRAMES_MAX
         )
     except Exception as second:  # noqa: BLE001 foreign __str__ and __repr__ are called for it
         return f"<its traceback raised {type(second).__name__}>"
-    return cut("".join(lines))
+    return cut(hidden.hide("".join(lines)))
 
 
 def cut(text: str, bytes_max: int = DETAIL_MAX) -> str:

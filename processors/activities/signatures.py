@@ -14,6 +14,9 @@ from ...events.errors import Rejected
 KEY = "key"
 """The keyword-only parameter that receives the idempotency key."""
 
+CREDENTIALS = "credentials"
+"""The keyword-only parameter that receives what the app's provider returned for this attempt."""
+
 _typed_dict: Any = TypedDict
 """Called with fields that are data, which type checkers do not follow."""
 
@@ -31,6 +34,17 @@ def hints(name: str, function: Callable[..., Any]) -> dict[str, Any]:
             f"the types of activity {name!r} cannot be read ({error}): "
             "import them at module level, not under TYPE_CHECKING or inside a function"
         ) from error
+
+
+def takes_credentials(told: str, signature: inspect.Signature) -> bool:
+    """Whether it wants the credentials of its attempt; `told` names it."""
+    parameter = signature.parameters.get(CREDENTIALS)
+    if parameter is not None and parameter.kind is not parameter.KEYWORD_ONLY:
+        raise Declined(
+            f"{told} takes {CREDENTIALS!r} by position: write '*, {CREDENTIALS}: …' for what the app's "
+            "provider returns, or give an argument of its own another name"
+        )
+    return parameter is not None
 
 
 def takes_key(name: str, signature: inspect.Signature) -> bool:
@@ -54,9 +68,10 @@ def all_positional(signature: inspect.Signature) -> tuple[str, ...] | None:
     return tuple(p.name for p in parameters)
 
 
-def without_key(signature: inspect.Signature) -> inspect.Signature:
-    """What its callers give."""
-    return signature.replace(parameters=[p for p in signature.parameters.values() if p.name != KEY])
+def of_callers(signature: inspect.Signature) -> inspect.Signature:
+    """What its callers give: neither key nor credentials."""
+    parameters = signature.parameters.values()
+    return signature.replace(parameters=[p for p in parameters if p.name not in (KEY, CREDENTIALS)])
 
 
 def arguments_type(

@@ -68,7 +68,13 @@ class Worker:
             raise ValueError(f"drain_ms is {drain_ms}, it must be zero or more")
         self.app = app
         self._monotonic = monotonic
-        runner = Runner(app.activities, worker_id=worker_id, digest_key=digest_key, blobs=blobs)
+        runner = Runner(
+            app.activities,
+            worker_id=worker_id,
+            digest_key=digest_key,
+            blobs=blobs,
+            provider=app.credentials,
+        )
         self._superseded = Superseded(log, topics.attempts)
         self.lanes = [
             Lane(

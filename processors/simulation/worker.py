@@ -11,13 +11,13 @@ from ...commands.models import CompleteActivity
 from ...events.log.protocol import Isolation, LogFault, Place
 from ...events.payloads import json_payload
 from ...events.records import ActivityTask
-from ..activities.attempt import LookUp, Run, Say, Step, Steps, Wait, fenced, steps_of
+from ..activities.attempt import Ask, Came, LookUp, Run, Say, Step, Steps, Wait, fenced, steps_of
 from ..activities.beats import AttemptCancelled, Beat, Beats, Stop
 from ..activities.core import SESSION_TIMEOUT_MS, WorkerCore
 from ..activities.inside import INSIDE, Inside
 from ..activities.jobs import Job
 from ..activities.offsets import Watermark
-from ..activities.runner import Body, Runner
+from ..activities.runner import Runner
 from ..activities.superseded import Superseded
 from .actors import DIGEST_KEY, NAMESPACE, Actor, Killed, Scene
 from .downstream import TooSlow, World
@@ -345,7 +345,7 @@ class WorkerActor(Actor):
         self._quiet = 0
 
 
-def _lasts_ms(step: Run | LookUp) -> int:
+def _lasts_ms(step: Run | LookUp | Ask) -> int:
     """How long this call takes."""
     if not isinstance(step, Run):
         return 0
@@ -360,7 +360,7 @@ def _lasts_ms(step: Run | LookUp) -> int:
             return 0
 
 
-def _played(step: Run | LookUp, beats: Beats | None) -> tuple[Body | None, str]:
+def _played(step: Run | LookUp | Ask, beats: Beats | None) -> tuple[Came, str]:
     """Runs the function to its end, and says what came of it; those of the simulation never wait."""
     call, words = step.call, step.words
     coroutine: Any = call.start()

@@ -7,28 +7,44 @@ from collections.abc import Iterable, Iterator
 from types import FunctionType, ModuleType
 from typing import Any
 
+from ..activities.credentials import Provider
 from ..activities.definitions import Activity
-from ..app import App, AppError, gather, load_app
+from ..activities.signatures import Declined
+from ..app import App, AppError, collect, load_app
 from ..workflow.definitions import Workflow
 from .errors import Misuse
 
-Declared = Workflow[Any] | Activity[Any] | App | ModuleType | str
-"""A workflow, an activity, an app, a module, or the name of one as `wakeful run` takes it."""
+Declared = Workflow[Any] | Activity[Any] | Provider[Any] | App | ModuleType | str
+"""A workflow, an activity, a provider of credentials, an app, a module, or the name of one as `wakeful run` takes it."""
 
 
-def cast(declared: Iterable[Declared]) -> App:
+def cast(declared: Iterable[Declared], *, credentials: Provider[Any] | None = None) -> App:
     """The app of these, with the activities that the workflows' own modules hold.
 
-    What is given by hand comes before what a workflow names, and that before what else stands in its module.
+    What is given by hand comes before what a workflow names, and that before what else stands in its module. The
+    provider of credentials is this one, or that of the app, or that of the workflows' modules.
     """
     try:
-        app = gather(_parts(declared), name="this rehearsal")
+        app = collect(_parts(declared), name="this rehearsal")
     except AppError as error:
         raise Misuse(str(error)) from error
+    app.credentials = credentials or app.credentials or _provider_of(app)
     for versions in app.workflows.values():
         for workflow in versions.values():
             _add_seen(app, workflow)
     return app
+
+
+def provider_of(given: Any) -> Provider[Any] | None:
+    """What a test gives as `credentials`: a provider, a function of the access, or the credentials themselves."""
+    if given is None or isinstance(given, Provider):
+        return given
+    if not inspect.isroutine(given):
+        return Provider(lambda _access: given)
+    try:
+        return Provider(given)
+    except Declined as error:
+        raise Misuse(str(error)) from error
 
 
 def choose_workflow(app: App, name: str | None) -> str:
@@ -45,7 +61,7 @@ def choose_workflow(app: App, name: str | None) -> str:
 
 def _parts(declared: Iterable[Declared]) -> Iterator[object]:
     for item in declared:
-        if isinstance(item, Workflow | Activity):
+        if isinstance(item, Workflow | Activity | Provider):
             yield item
         elif isinstance(item, ModuleType):
             yield from vars(item).values()
@@ -53,10 +69,25 @@ def _parts(declared: Iterable[Declared]) -> Iterator[object]:
             app = load_app(item) if isinstance(item, str) else item
             yield from (one for versions in app.workflows.values() for one in versions.values())
             yield from app.activities.values()
+            yield app.credentials
         else:
             raise Misuse(
                 f"a rehearsal takes workflows, activities, an app, a module or its name, got {item!r}"
             )
+
+
+def _provider_of(app: App) -> Provider[Any] | None:
+    """The one that the modules of the workflows hold."""
+    found: list[Provider[Any]] = []
+    for workflow in (one for versions in app.workflows.values() for one in versions.values()):
+        function = inspect.unwrap(workflow.function)
+        for item in list(getattr(function, "__globals__", {}).values()):
+            if isinstance(item, Provider) and item not in found:
+                found.append(item)
+    if len(found) > 1:
+        names = ", ".join(repr(one.name) for one in found)
+        raise Misuse(f"the workflows' modules hold several providers, {names}: give credentials=…")
+    return found[0] if found else None
 
 
 def _add_seen(app: App, workflow: Workflow[Any]) -> None:

@@ -13,7 +13,7 @@ from ...events.contracts import ONCE
 from ...events.state import Hold, OpenApproval, Uncertain
 from ..durations import Duration, to_ms
 from ..session import ENGINE, Stamped
-from .cast import Declared, cast, choose_workflow
+from .cast import Declared, cast, choose_workflow, provider_of
 from .engine import DIGEST_KEY, Engine, StepAt
 from .errors import Held, Misuse, Refused
 from .stage import WORKER, Stage
@@ -35,6 +35,7 @@ def rehearse(
     *declared: Declared,
     workflow: str | None = None,
     activities: Mapping[str, Any] | None = None,
+    credentials: Any = None,
     starts_at: datetime = STARTS_AT,
     session_id: str = "session-1",
     always_replay: bool = True,
@@ -42,16 +43,18 @@ def rehearse(
     """Opens a session of the workflow and returns the hand that drives it.
 
     `activities` puts fakes in the place of activities, by name: a function, an exception to raise, a list with one
-    answer per call, `NO_ANSWER`, or the value itself. An activity without a fake runs its real function. With
-    `always_replay` the workflow is rebuilt from its history before every step, which finds what replay would.
+    answer per call, `NO_ANSWER`, or the value itself. An activity without a fake runs its real function, with what
+    `credentials` gives it: a function of its `Access`, or the credentials themselves; by default the app's provider.
+    A fake that takes `credentials` gets them, too, and for others nobody is asked. With `always_replay` the workflow is rebuilt from its history before every step, which finds what replay would.
     """
-    app = cast(declared)
+    provider = provider_of(credentials)
+    app = cast(declared, credentials=provider)
     name = choose_workflow(app, workflow)
     if starts_at.tzinfo is None:
         raise Misuse(f"starts_at={starts_at!r} has no time zone: give tzinfo=UTC")
     now_ms = (starts_at - EPOCH) // timedelta(milliseconds=1)
     engine = Engine(app, session_id, now_ms, always_replay=always_replay)
-    stage = Stage(app, DIGEST_KEY, engine.blobs)
+    stage = Stage(app, DIGEST_KEY, engine.blobs, provider)
     stage.fake(activities or {})
     return Rehearsal(engine, stage, name)
 
@@ -181,7 +184,7 @@ class Rehearsal(Story):
 
         An open turn stays on the version it began with, so give that as well, or see what happens without it.
         """
-        app = cast(declared)
+        app = cast(declared, credentials=self._stage.credentials)
         self._engine.redeploy(app)
         self._stage.redeploy(app)
         self._stage.fake(activities or {})

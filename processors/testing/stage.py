@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import difflib
-import inspect
-import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextvars import copy_context
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
-
-from pydantic import ValidationError
 
 from ...commands.models import CompleteActivity, FailActivity
 from ...events.blobs import Blobs, fetched
 from ...events.payloads import load_json
 from ...events.records import ActivityTask, Failure
-from ..activities.attempt import LookUp, Run, Say, steps_of
-from ..activities.definitions import KEY, Activity, problems
+from ..activities.attempt import Ask, Came, LookUp, Run, Say, steps_of
+from ..activities.credentials import Access, Provider
+from ..activities.definitions import CREDENTIALS, Activity
+from ..activities.providing import Given
 from ..activities.runner import Body, Call, Runner, Words
 from ..app import App
 from .attempts import within
 from .errors import Misuse
+from .fakes import called, check_parameters, fitting, instance, is_exception, takes_credentials
+from .limited import OutOfTime, in_a_thread, to_the_end
 
 B = TypeVar("B")
 
@@ -39,6 +36,7 @@ KINDS = (
     "unknown_activity",
     "wrong_arguments",
     "arguments_unavailable",
+    "no_credentials",
     "unserialisable_result",
     "result_too_large",
     "result_not_stored",
@@ -75,6 +73,8 @@ class Stage:
     app: App
     digest_key: bytes
     blobs: Blobs
+    credentials: Provider[Any] | None = None
+    """The provider that the test gave; it outlives a deploy."""
     calls: list[Called] = field(default_factory=list)
     _fakes: dict[str, Any] = field(default_factory=dict)
     _failures: dict[str, deque[Failure]] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class Stage:
     def fake(self, fakes: Mapping[str, Any]) -> None:
         """Puts these in the place of activities; a list is one answer per call, and is used up."""
         for name, given in fakes.items():
-            _check_parameters(self.find(name), given)
+            check_parameters(self.find(name), given)
             self._fakes[name] = deque(given) if isinstance(given, list) else given
 
     def redeploy(self, app: App) -> None:
@@ -93,7 +93,7 @@ class Stage:
         self.app = app
         for name, given in self._fakes.items():
             if name in app.activities:
-                _check_parameters(self.find(name), given)
+                check_parameters(self.find(name), given)
 
     def fail_next(self, name: str, failure: Failure) -> None:
         """The next call of this activity ends so; nothing runs."""
@@ -122,17 +122,33 @@ class Stage:
         steps = steps_of(self._runner, task, fresh=fresh, waited_ms=0, is_over=lambda: False)
         step = next(steps)
         while not isinstance(step, Say):
-            came = None
-            if isinstance(step, LookUp):
+            came: Came = None
+            if isinstance(step, Ask):
+                came = self._ask(step)
+            elif isinstance(step, LookUp):
                 came = self._look_up(step)
             elif isinstance(step, Run):
-                came = self._call(step.call)
+                came = self._call(step.call, step.words)
                 if came is None or isinstance(self._drawn.get(_name(task)), Failure):
                     return came
             step = steps.send(came)
         return step.body
 
-    def _call(self, call: Call) -> Body | None:
+    def _ask(self, step: Ask) -> Came:
+        """What the provider gives for a real function, and for a fake that takes it; for others nobody is asked."""
+        task = step.call.task
+        if step.before is LookUp:
+            asked = task.name not in self._fakes
+        else:
+            answer = self._draw(task)
+            asked = (
+                answer.takes_credentials
+                if isinstance(answer, Activity)
+                else takes_credentials(answer)
+            )
+        return self._run_real(step.call, step.words) if asked else Given(None)
+
+    def _call(self, call: Call, words: Runner) -> Body | None:
         task = call.task
         self._done.setdefault(task.idempotency_key, None)
         arguments = self._arguments(task)
@@ -140,7 +156,7 @@ class Stage:
         answer = self._draw(task)
         if isinstance(answer, Failure):
             return FailActivity(task.activity_id, task.attempt, answer, WORKER)
-        body = self._play(call, answer)
+        body = self._play(call, answer, words)
         if isinstance(body, CompleteActivity):
             self._done[task.idempotency_key] = body
         return body
@@ -158,38 +174,43 @@ class Stage:
         call = self._prepare(task)
         if not isinstance(call, Call):
             return call
-        report = self._play(call, answer)
+        if call.activity.takes_credentials:
+            call.arguments[CREDENTIALS] = None
+        report = self._play(call, answer, self._runner)
         if report is None:
             raise Misuse(f"NO_ANSWER is no answer for {task.name!r}: give a value or an exception")
         return report
 
     def found_out(self, name: str, result: Any) -> Any:
         """What a person says of an uncertain activity: an exception, or its result as JSON."""
-        if _is_exception(result):
-            return _instance(result)
+        if is_exception(result):
+            return instance(result)
         activity = self.find(name)
-        return activity.stored(_fitting(activity, result))
+        return activity.stored(fitting(activity, result))
 
     def _prepare(self, task: ActivityTask) -> Call | FailActivity:
         self.find(task.name)
         return self._runner.prepare(task)
 
-    def _play(self, call: Call, answer: Any) -> Body | None:
+    def _play(self, call: Call, answer: Any, words: Runner) -> Body | None:
         if isinstance(answer, Activity):
-            real = replace(call, function=answer.function, is_sync=answer.is_sync)
-            return self._run_real(real, self._runner)
-        if _is_exception(answer):
-            return self._runner.failed(call.task, _instance(answer))
+            given = dict(call.arguments)
+            if not answer.takes_credentials:
+                given.pop(CREDENTIALS, None)
+            real = replace(call, arguments=given, function=answer.function, is_sync=answer.is_sync)
+            return self._run_real(real, words)
+        if is_exception(answer):
+            return words.failed(call.task, instance(answer))
         if callable(answer):
             try:
-                answer = _called(answer, call)
+                answer = called(answer, call)
             except (AssertionError, Misuse):
                 raise  # what a fake asserts is the test's own word
             except Exception as error:  # noqa: BLE001 - as a worker does: whatever a tool raises is its failure
-                return self._runner.failed(call.task, error)
+                return words.failed(call.task, error)
         if isinstance(answer, NoAnswer):
             return None
-        return self._runner.completed(call, _fitting(call.activity, answer))
+        return words.completed(call, fitting(call.activity, answer))
 
     def _draw(self, task: ActivityTask) -> Any:
         """What this attempt meets; what is used up by it, it meets again however often it is delivered."""
@@ -215,10 +236,10 @@ class Stage:
         try:
             with within(call.task, self.digest_key):
                 if call.is_sync:
-                    result = _in_a_thread(call.start, limit_s)
+                    result = in_a_thread(call.start, limit_s)
                 else:
-                    result = _to_the_end(call.start(), limit_s)
-        except _OutOfTime:
+                    result = to_the_end(call.start(), limit_s)
+        except OutOfTime:
             return words.timed_out(call.task)
         except Misuse:
             raise
@@ -234,126 +255,24 @@ class Stage:
     @property
     def _runner(self) -> Runner:
         return Runner(
-            self.app.activities, worker_id=WORKER, digest_key=self.digest_key, blobs=self.blobs
+            self.app.activities,
+            worker_id=WORKER,
+            digest_key=self.digest_key,
+            blobs=self.blobs,
+            provider=self.app.credentials or NOBODY,
         )
+
+
+def _nobody(access: Access) -> None:
+    raise Misuse(
+        f"activity {access.activity!r} takes credentials, and nobody gives them here: give the rehearsal "
+        "credentials=…, a function of its access or the credentials themselves, or a fake of the activity"
+    )
+
+
+NOBODY = Provider(_nobody)
+"""Asked only where a real function, or a fake that wants them, is to have credentials."""
 
 
 def _name(task: ActivityTask) -> str:
     return f"{task.idempotency_key}#{task.attempt}"
-
-
-class _OutOfTime(Exception):
-    """The attempt was cancelled at its limit; a `TimeoutError` of the tool's own is something else."""
-
-
-def _to_the_end(awaitable: Awaitable[Any], limit_s: float | None = None) -> Any:
-    """Runs it in a fresh event loop; on a thread of its own where the test runs in a loop itself."""
-
-    async def limited() -> Any:
-        limit = asyncio.timeout(limit_s)
-        try:
-            async with limit:
-                return await awaitable
-        except TimeoutError as error:
-            if limit.expired():
-                raise _OutOfTime from error
-            raise
-
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(limited())
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(copy_context().run, lambda: asyncio.run(limited())).result()
-
-
-def _in_a_thread(function: Callable[[], Any], limit_s: float) -> Any:
-    """What a sync one gives, in a thread and a context of its own, as on a worker; one that hangs is left behind."""
-    answer: Future[Any] = Future()
-
-    def run() -> None:
-        try:
-            answer.set_result(function())
-        except BaseException as error:  # noqa: BLE001 raised again by whoever waits
-            answer.set_exception(error)
-
-    threading.Thread(target=copy_context().run, args=(run,), daemon=True).start()
-    try:
-        return answer.result(limit_s)
-    except TimeoutError as error:
-        if not answer.done():
-            raise _OutOfTime from error
-        raise
-
-
-def _called(fake: Callable[..., Any], call: Call) -> Any:
-    """What the fake makes of the call: arguments as the activity takes them, the key where the fake wants it."""
-    positional, named = _split(call.activity, call.arguments)
-    if KEY in named and not _wants_key(fake):
-        del named[KEY]
-    answer = fake(*positional, **named)
-    return _to_the_end(answer) if inspect.isawaitable(answer) else answer
-
-
-def _split(
-    activity: Activity[Any], arguments: Mapping[str, Any]
-) -> tuple[list[Any], dict[str, Any]]:
-    """By position what the activity takes by position, by name the rest."""
-    positional, left = [], dict(arguments)
-    for parameter in inspect.signature(activity.function).parameters.values():
-        if parameter.kind is parameter.KEYWORD_ONLY or parameter.name not in left:
-            break
-        positional.append(left.pop(parameter.name))
-    return positional, left
-
-
-def _wants_key(fake: Callable[..., Any]) -> bool:
-    try:
-        parameters = inspect.signature(fake).parameters
-    except (TypeError, ValueError):
-        return False
-    return KEY in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-
-
-def _check_parameters(activity: Activity[Any], fake: object) -> None:
-    """Whether a function, or each of a list, takes what it will be called with."""
-    if isinstance(fake, list | deque):
-        for one in fake:
-            _check_parameters(activity, one)
-    if not callable(fake) or _is_exception(fake) or isinstance(fake, Activity):
-        return
-    try:
-        signature = inspect.signature(fake)
-    except (TypeError, ValueError):
-        return  # written in C, without a signature: the call will tell
-    parameters = inspect.signature(activity.function).parameters
-    positional, named = _split(activity, dict.fromkeys(parameters))
-    if not _wants_key(fake):
-        named.pop(KEY, None)
-    try:
-        signature.bind(*positional, **named)
-    except TypeError as error:
-        wanted = ", ".join(name for name in parameters if name != KEY)
-        raise Misuse(
-            f"the fake of {activity.name!r} cannot take ({wanted}): {error}; its signature is {signature}"
-        ) from error
-
-
-def _fitting(activity: Activity[Any], answer: Any) -> Any:
-    """The answer as the activity's own type; a fake that gives something else tests nothing."""
-    try:
-        return activity.result_type.validate_python(answer)
-    except ValidationError as error:
-        told = f"the fake of {activity.name!r} gives {answer!r}, which is not what it returns"
-        raise Misuse(f"{told}: {problems(error)}") from error
-
-
-def _is_exception(given: object) -> bool:
-    return isinstance(given, Exception) or (
-        isinstance(given, type) and issubclass(given, Exception)
-    )
-
-
-def _instance(given: Any) -> Exception:
-    raised: Exception = given() if isinstance(given, type) else given
-    return raised

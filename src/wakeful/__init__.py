@@ -12,6 +12,7 @@ if not (_Path(__file__).parent / "events").is_dir():
 
 from .processors.activities.beats import AttemptCancelled
 from .processors.activities.contracts import NothingDone, Read, Retry, RetryLater, Write
+from .processors.activities.credentials import Access, credentials
 from .processors.activities.definitions import Action, Activity, Needs, activity
 from .processors.activities.inside import cancelled, heartbeat, progress
 from .processors.workflow.answers import Approval
@@ -27,6 +28,7 @@ from .processors.workflow.turn import Turn
 from .processors.workflow.waits import Winner
 
 __all__ = [
+    "Access",
     "Action",
     "Activity",
     "ActivityError",
@@ -48,6 +50,7 @@ __all__ = [
     "WrongSignal",
     "activity",
     "cancelled",
+    "credentials",
     "heartbeat",
     "progress",
     "workflow",

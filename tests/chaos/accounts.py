@@ -53,7 +53,8 @@ class PaymentsRig(Rig):
     def hear(self, event: r.Event) -> None:
         """Keeps the accounts."""
         session_id, body = event.envelope.session_id, event.body
-        self.waiting.pop(session_id, None)
+        if not isinstance(body, r.LateResultRecorded):  # evidence: the session waits as before
+            self.waiting.pop(session_id, None)
         if isinstance(body, r.SessionWaiting):
             self.waiting[session_id] = body.obligations
         elif isinstance(body, r.ActivityRequested):

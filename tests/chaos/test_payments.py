@@ -39,8 +39,8 @@ FAULTS = {
 LAST_CALL_S = 3.0
 """After this nothing is in flight: a call's limit, and what the service does late."""
 
-KILLING_LIMIT_S = 5.0
-"""Per kill, with all that has to come up again."""
+KILLING_LIMIT_S = 15.0
+"""Per kill, with all that has to come up again: about a second on a machine with nothing else to do."""
 
 SETTLE_LIMIT_S = 60.0
 

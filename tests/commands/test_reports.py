@@ -98,6 +98,8 @@ RETRY, FAILED, DOUBT = r.ActivityRetryScheduled, r.ActivityFailed, r.ActivityUnc
         (c.AT_MOST_ONCE, "result_too_large", DOUBT),
         (c.AT_MOST_ONCE, "nothing_done", RETRY),
         (c.AT_MOST_ONCE, "unknown_activity", RETRY),
+        (c.AT_MOST_ONCE, "no_credentials", RETRY),
+        (c.LOOKUP, "no_credentials", RETRY),
         (c.AT_MOST_ONCE, "wrong_arguments", FAILED),
     ],
 )
@@ -113,6 +115,7 @@ def test_a_failure_means_what_its_contract_says(contract: str, kind: str, expect
         (c.LOOKUP, "raised", FAILED),
         (c.LOOKUP, "look_up_failed", DOUBT),
         (c.AT_MOST_ONCE, "nothing_done", FAILED),
+        (c.AT_MOST_ONCE, "no_credentials", FAILED),
         (c.AT_MOST_ONCE, "raised", DOUBT),
     ],
 )
@@ -123,6 +126,7 @@ def test_the_last_attempts_failure_ends_it(contract: str, kind: str, expected: t
 def test_a_worker_that_cannot_begin_says_nothing_of_a_doubtful_attempt_before() -> None:
     state = running(c.LOOKUP, attempt=3, doubtful=True)
     assert type(fails(state, "unknown_activity", attempt=3)) is DOUBT
+    assert type(fails(state, "no_credentials", attempt=3)) is DOUBT
     assert type(fails(state, "nothing_done", attempt=3)) is FAILED
 
 

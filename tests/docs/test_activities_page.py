@@ -32,6 +32,8 @@ def test_its_python_runs_from_top_to_bottom() -> None:
     assert {n: names[n].is_sync for n in declared} == {
         "find_order": False,
         "refund": True,
+        "read_balance": False,
+        "transfer": True,
         "fetch": True,
         "send_parcel": False,
         "cancel_booking": False,

@@ -106,7 +106,8 @@ class InThread:
 def test_a_large_turn_survives_eviction_and_a_lost_blob_holds_it_and_nobody_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("wakeful.processors.partition.LIVE_MAX", 1)
+    monkeypatch.setattr("wakeful.processors.live.RUNNING_MAX", 1)
+    monkeypatch.setattr("wakeful.processors.live.PARKED_MAX", 1)
     cluster = LargeCluster(tmp_path)
     cluster.start()
     cluster.run(60)

@@ -4,11 +4,14 @@ import pytest
 
 from tests.simulation.story import Story
 from wakeful.commands import models as m
+from wakeful.deploy.simulation.planting import plant
 from wakeful.events import records as r
 from wakeful.events.payloads import json_payload
 from wakeful.events.retries import HEARTBEAT
+from wakeful.processors.activities.jobs import Job
 from wakeful.processors.simulation.actors import DIGEST_KEY
 from wakeful.processors.simulation.downstream import Bank
+from wakeful.processors.simulation.worker import WorkerActor
 
 WORKER_POINTS = ("w.leased", "w.begun", "w.dispatched", "w.waits", "w.looked_up", "w.responded")
 
@@ -235,3 +238,30 @@ def test_a_turn_of_many_stretches_grows_by_the_same_each_time() -> None:
     half = len(sizes) // 2
     assert sum(sizes[half:]) < 1.1 * sum(sizes[:half])
     story.finish()
+
+
+def test_what_may_run_once_and_has_not_begun_is_given_back_by_a_worker_that_stops() -> None:
+    story = Story()
+    story.open("pay:30")
+    worker = story.worker("payments")
+    story.send(m.SendMessage(json_payload({"text": "wire:k"}, DIGEST_KEY)))
+    for _ in range(60):
+        story.processor.step()
+    while not worker._waiting:
+        worker.step()
+    worker.stop()
+    for _ in range(12):
+        story.wait(500)
+    assert len(story.all(r.ActivityReturned)) == 1
+    assert [done.attempt for done in story.all(r.ActivityCompleted)] == [1, 2]
+    assert charged(story) == [1]
+    story.finish()
+
+
+def test_the_story_of_the_stopped_worker_dies_where_it_calls_as_if_nothing_had_happened() -> None:
+    blind = plant(
+        (WorkerActor, "_is_stale", lambda _self: False),
+        (Job, "is_lost", property(lambda _self: False)),
+    )
+    with blind(), pytest.raises(AssertionError):
+        test_a_worker_that_was_stopped_for_longer_than_its_session_does_not_charge_again()

@@ -279,7 +279,8 @@ def test_a_hung_call_that_can_be_looked_up_is_unknown_and_any_other_has_timed_ou
     kinds = {}
     for name in tools(bank):
         attempt = Attempt(bench, bank, name)
-        kinds[name] = hung(attempt.runner, attempt.task, None).failure.kind
+        said = hung(attempt.runner, attempt.task, None, fresh=True, begun=True)
+        kinds[name] = said.failure.kind
     assert {n for n, kind in kinds.items() if kind == "look_up_failed"} == {"write_lookup", "sync"}
     assert {kind for n, kind in kinds.items() if kind != "look_up_failed"} == {"timed_out"}
 
