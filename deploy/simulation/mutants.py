@@ -21,11 +21,13 @@ from ...processors.loop import Loop
 from ...processors.outputs import Folder
 from ...processors.partition import Partition
 from ...processors.session import Session
+from ...processors.snapshots import Recovery
 from ...processors.workflow import advance as advancing
 from ...processors.workflow.claims import Claims
 from ...processors.workflow.driver import Stretch
 from ...projections.memory import MemoryViews
 from . import mistakes as wrong
+from . import state_mistakes as state_wrong
 from .contract_mutants import CONTRACT_MUTANTS
 from .planting import Mutant, plant
 
@@ -73,6 +75,17 @@ MUTANTS: tuple[Mutant, ...] = (
         plant((Partition, "_from_snapshots", wrong.snapshots_only)),
         seed=2,
     ),
+    Mutant(
+        "restores the first chunk of a journal only",
+        plant((Recovery, "_chunk", state_wrong.first_chunk_only)),
+        seed=19,
+    ),
+    Mutant(
+        "pins nothing once there is a chunk",
+        plant((Session, "snapshotted", property(state_wrong.kept_by_a_chunk))),
+        seed=336,
+    ),
+    Mutant("eviction runs user code", state_wrong.eviction_runs_user_code, seed=39),
     Mutant(
         "takes one actor for another",
         plant((CommandHandler, "_record", wrong.actor_of_the_batch)),
