@@ -85,6 +85,7 @@ MUTANTS: tuple[Mutant, ...] = (
         plant((Session, "snapshotted", property(state_wrong.kept_by_a_chunk))),
         seed=336,
     ),
+    Mutant("parks at the end of a batch", state_wrong.parks_at_the_end_of_a_batch, seed=8),
     Mutant("eviction runs user code", state_wrong.eviction_runs_user_code, seed=39),
     Mutant(
         "takes one actor for another",
