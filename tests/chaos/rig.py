@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from psycopg.errors import UndefinedTable
+
 from wakeful.commands.client import Client
 from wakeful.commands.wire import decode_command
 from wakeful.deploy.clock import SystemClock
@@ -161,9 +163,15 @@ class Rig:
         """What does not hold once everything has settled; waits for the projector and the group's offsets."""
         deadline = time.monotonic() + DEADLINE_S
         while True:
-            found = self._audit()
-            if not found or time.monotonic() > deadline:
-                return found
+            late = time.monotonic() > deadline
+            try:
+                found = self._audit()
+            except UndefinedTable:  # the projector has not come up yet
+                if late:
+                    raise
+            else:
+                if not found or late:
+                    return found
             threading.Event().wait(0.25)
 
     def assert_all_holds(self) -> None:

@@ -54,7 +54,7 @@ def test_a_worker_killed_after_its_results_were_sent_asks_the_model_no_second_ti
 def test_a_projector_killed_in_mid_batch_ends_with_the_rows_of_a_rebuild(
     rig: Rig, point: str
 ) -> None:
-    with rig.running(failpoints={"projector": f"{point}:2"}) as running:
+    with rig.running(failpoints={"projector": f"{point}:1"}) as running:
         rig.open(6)
         rig.drive()
         rig.assert_all_holds()
@@ -64,15 +64,17 @@ def test_a_projector_killed_in_mid_batch_ends_with_the_rows_of_a_rebuild(
 @pytest.mark.case("U19")
 @pytest.mark.slow
 def test_results_and_grants_that_came_in_time_win_while_the_processors_were_down(rig: Rig) -> None:
-    rig.approves = False
     with rig.running(pause_s=2.0, expires="5s") as running:
         rig.open(1)
+        rig.drive()  # all is up and warm: from here on the seconds count
+        rig.approves = False
+        rig.open(1)
         rig.open(1, "slow one, refund me")
-        rig.drive(until=lambda: "s0" in rig.wanted and len(rig.told("model.ndjson")) == 3)
+        rig.drive(until=lambda: "s1" in rig.wanted and len(rig.told("model.ndjson")) == 5)
         running.kill("processor-0", signal.SIGSTOP)
-        rig.approve(rig.wanted["s0"])
+        rig.approve(rig.wanted["s1"])
         rig.wait(6.0)
-        assert len(rig.told("model.ndjson")) == 4
+        assert len(rig.told("model.ndjson")) == 6
         running.kill("processor-0", signal.SIGKILL)
         rig.approves = True
         rig.drive()
