@@ -257,6 +257,16 @@ class State:
         """Whether something is owed to the session that is not an activity."""
         return bool(self.approvals or self.timers or self.uncertain or self.receives)
 
+    @property
+    def only_waits(self) -> bool:
+        """Whether its turn runs and nothing but waits is left of it, so that it parks before the next command."""
+        return (
+            self.status == Status.RUNNING
+            and self.hold is None
+            and not self.activities
+            and self.waits
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class SessionState:

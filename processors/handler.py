@@ -28,7 +28,7 @@ from .app import App
 from .effects import task_of
 from .session import ENGINE, WORKFLOW_ENDS, Received, Session, Stamped
 from .stored_json import read_json
-from .workflow.advance import Position, advance, waiting, withdrawals
+from .workflow.advance import Position, advance, withdrawals
 from .workflow.errors import WorkflowStuck
 from .workflow.facts import ASKED
 
@@ -264,7 +264,7 @@ class CommandHandler:
 
     def _park_if_waiting(self, session: Session, run: _Run) -> None:
         state = session.state
-        if state is not None and waiting(state):
+        if state is not None and state.only_waits:
             body = r.SessionWaiting(state.turn, obligations(state), next_valid(state))
             self._record(session, run, body, ENGINE)
 

@@ -4,10 +4,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 from ...events import records as r
+from ...events.keys import session_key
+from ...events.log.protocol import Record
+from ...processors.handler import CommandHandler
+from ...processors.outputs import Folded, Folder
+from ...processors.partition import Partition
 from ...processors.session import Session
 from ...processors.snapshots import Recovery
 from ...processors.store import Change
@@ -15,6 +22,7 @@ from ...processors.workflow.driver import Stretch
 from .planting import plant
 
 _TAKE, _CHUNK = Stretch._take, Recovery._chunk
+_FOLD, _FOLD_ONE, _PARK = Folder.fold, Folder._fold_one, CommandHandler._park_if_waiting
 
 
 def eviction_runs_user_code() -> AbstractContextManager[None]:
@@ -43,3 +51,27 @@ def first_chunk_only(self: Recovery, key: bytes, chunk: r.JournalChunk) -> Chang
 def kept_by_a_chunk(session: Session) -> bool:
     """A session with a chunk counts as kept whole, whatever came after it."""
     return session.at_rest or session.parts.count > 0
+
+
+def parks_at_the_end_of_a_batch() -> AbstractContextManager[None]:
+    """A session that waits parks when the batch has no more commands for it: what is recorded depends on the batch."""
+    left: Counter[bytes | None] = Counter()
+
+    def fold(self: Folder, partition: Partition, records: Sequence[Record]) -> Folded:
+        left.clear()
+        left.update(record.key for record in records)
+        return _FOLD(self, partition, records)
+
+    def fold_one(self: Folder, folded: Folded, record: Record) -> None:
+        left[record.key] -= 1
+        _FOLD_ONE(self, folded, record)
+
+    def park(self: CommandHandler, session: Session, run: Any) -> None:
+        if left[session_key(session.tenant, session.session_id)] <= 0:
+            _PARK(self, session, run)
+
+    return plant(
+        (Folder, "fold", fold),
+        (Folder, "_fold_one", fold_one),
+        (CommandHandler, "_park_if_waiting", park),
+    )()

@@ -90,9 +90,9 @@ class Clients:
             if roll < 0.8:
                 self._answer(proposal, "approve" if roll < 0.55 else "reject")
         self._resolver.calm_step()
-        self._signaller.calm_step(
-            [f"s{number}" for number in sorted(self._opened)], self._scene.rng
-        )
+        if self._scene.plan.seed % 2 == 0:  # in the others nobody wakes what the engine must wake
+            opened = [f"s{number}" for number in sorted(self._opened)]
+            self._signaller.calm_step(opened, self._scene.rng)
         while self._held:
             session_id = self._held.pop()
             self._released[session_id] += 1

@@ -91,16 +91,6 @@ _RESUMES = RESOLVES | STARTS | r.SessionReleased
 _ENDS = r.TurnContinued | r.TurnCompleted | r.SessionCompleted | r.SessionFailed | r.SessionHeld
 
 
-def waiting(state: State) -> bool:
-    """Whether only waits are left, so that the session parks."""
-    return (
-        state.status == Status.RUNNING
-        and state.hold is None
-        and not state.activities
-        and state.waits
-    )
-
-
 def _next_turn(workflows: Workflows, state: State) -> list[r.EventBody]:
     workflow = workflows.newest(state.workflow)
     if workflow is None:

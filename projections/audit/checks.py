@@ -50,7 +50,7 @@ CHECKS: tuple[tuple[tuple[int, ...], Check], ...] = (
     ((5, 6), _plain(dispositions.idempotent)),
     ((5,), _plain(dispositions.decided_once)),
     ((8,), folds.pure_fold),
-    ((10,), _legal_path),
+    ((10, 22), _legal_path),
     ((12,), _plain(order.torn_free)),
     ((13,), _plain(tasks.told_once)),
     ((13,), _plain(tasks.right_topic)),

@@ -44,6 +44,13 @@ def _refold(facts: list[Fact], wanted: set[int]) -> Folded:
     state, head = folded.state, folded.head
     for fact in facts:
         event = fact.event
+        if (
+            state is not None
+            and state.only_waits
+            and event.envelope.cause.offset > head.cause_offset
+        ):
+            told = "only waits were left, and it did not park before the next command"
+            folded.violations.append(of(fact, 22, told))
         hashed = event_hash(fact.stored.fingerprint, fact.stored.body, event.envelope.prev_hash)
         head = fold_head(head, event.envelope, hashed)
         if state is not None and state.ended and not isinstance(event.body, AFTER_END):
@@ -61,7 +68,10 @@ def _refold(facts: list[Fact], wanted: set[int]) -> Folded:
 
 
 def legal_path(folds: dict[Session, Folded]) -> Iterator[Violation]:
-    """10: each event is an arrow of the lifecycle; after the end only what was asked in vain is recorded."""
+    """10: each event is an arrow of the lifecycle; after the end only what was asked in vain is recorded.
+
+    22: a session of which only waits are left parks at once, whatever else lies in the batch.
+    """
     for folded in folds.values():
         yield from folded.violations
 
