@@ -26,7 +26,7 @@ from . import models as m
 from .next_valid import why_ended
 
 NAME_LENGTH_MAX = 200
-"""Characters of a name: a signal's or a trigger's here, and with the client any id, actor or channel."""
+"""Characters of a name: a signal's or a trigger's, a workflow's or an activity's, and with the client any id, actor or channel."""
 
 
 @dataclass(frozen=True, slots=True)

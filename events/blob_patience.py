@@ -24,13 +24,15 @@ LIMIT_MS = 10_000
 """How long a worker or a client asks. A processor has less: it holds a transaction open."""
 
 TRANSACTION_LIMIT_MS = 1_500
+"""How long a processor asks, of all the time that one of its transactions may take."""
 
 REST_MS = 5_000
+"""After a limit has passed in vain, so long nothing is asked."""
 
 PAUSE_MS = 50
 """Before the second call; it doubles with each."""
 
-KEPT_BYTES_MAX = 64 * 1024 * KIB
+MEMORY_BYTES_MAX = 64 * 1024 * KIB
 """Bytes of blobs in memory: a session that was evicted, or a turn that is rebuilt, does not fetch them again."""
 
 LEFT_BEHIND_MAX = 16
@@ -48,7 +50,7 @@ class PatientBlobs:
         *,
         limit_ms: int = LIMIT_MS,
         rest_ms: int = REST_MS,
-        kept_bytes_max: int = KEPT_BYTES_MAX,
+        kept_bytes_max: int = MEMORY_BYTES_MAX,
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -112,7 +114,9 @@ class PatientBlobs:
     def _within(self, call: Callable[[], T], limit_s: float) -> T:
         """What the call gives, if it does so in time; its thread is let go otherwise."""
         if self._left_behind >= LEFT_BEHIND_MAX:
-            raise BlobUnavailable(f"{LEFT_BEHIND_MAX} calls of the store have not come back")
+            raise BlobUnavailable(
+                f"{LEFT_BEHIND_MAX} calls of the store have not come back: check {SETTING}"
+            )
         answer: Future[T] = Future()
 
         def run() -> None:

@@ -137,7 +137,6 @@ def _sync_folder(folder: str) -> None:
 
 
 def _remove(fs: Any, path: str) -> None:
-    with suppress(
-        Exception
-    ):  # it was never written, or stays behind under a name that nobody asks for
+    # Drivers raise what they like. It was never written, or stays behind under a name that nobody asks for.
+    with suppress(Exception):
         fs.rm_file(path)

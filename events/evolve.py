@@ -17,17 +17,7 @@ from .state import Head, SeenCommand, State, Status
 from .transitions import targets
 
 Obligated = (
-    r.ActivityRequested
-    | r.ActivityCompleted
-    | r.ActivityFailed
-    | r.ActivityCancelled
-    | r.ActivityRetryScheduled
-    | r.ActivityRetried
-    | r.ActivityStarted
-    | r.ActivityProgressed
-    | r.ActivityReturned
-    | r.ActivityUncertain
-    | r.ActivityResolved
+    activities.Active
     | r.ApprovalRequested
     | r.ApprovalGranted
     | r.ApprovalRejected
@@ -68,10 +58,8 @@ def _remember(
     if seen.issued_at_ms < floor_ms:
         return dedupe, floor_ms  # refused as too old; the floor itself remembers it
     if seen.issued_at_ms > now_ms + s.CLOCK_SKEW_MS:
-        return (
-            dedupe,
-            floor_ms,
-        )  # refused as from the future: it would never age, and crowd the others out
+        # Refused as from the future: it would never age, and crowd the others out.
+        return dedupe, floor_ms
     dedupe = (*dedupe, seen)
     oldest_ms = now_ms - s.DEDUPE_MS
     if any(known.issued_at_ms < oldest_ms for known in dedupe):

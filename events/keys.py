@@ -45,11 +45,21 @@ def split_key(key: bytes | None) -> tuple[str, str]:
     return check_id("tenant", tenant), check_id("session id", session_id)
 
 
+def effect_key(tenant: str, session_id: str, activity_id: str) -> str:
+    """The idempotency key of an activity, `tenant/session/turn/step`; its id is `turn.step`."""
+    return f"{tenant}/{session_id}/{activity_id.replace('.', '/')}"
+
+
+def attempt_id(idempotency_key: str, attempt: int) -> str:
+    """The name of one attempt: the key of its task, and the command id of its result."""
+    return f"{idempotency_key}#{attempt}"
+
+
 def task_key(idempotency_key: str, attempt: int) -> bytes:
     """The key of one attempt of an activity; `InvalidKey` where a stranger's task has one that cannot be."""
     if not idempotency_key.isascii():
         raise InvalidKey(f"idempotency key {idempotency_key[:64]!a} is not ASCII")
-    return f"{idempotency_key}#{attempt}".encode("ascii")
+    return attempt_id(idempotency_key, attempt).encode("ascii")
 
 
 def mark_key(partition: int) -> bytes:

@@ -16,7 +16,6 @@ RETRIED_KINDS = frozenset(
         "no_credentials",
         "nothing_done",
         "look_up_failed",
-        "worker_died",
         "arguments_unavailable",
         "result_not_stored",
     }

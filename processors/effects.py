@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..commands.check import Refusal
 from ..commands.models import Command
 from ..events import records as r
+from ..events.keys import effect_key
 from ..events.state import State
 
 
@@ -50,7 +51,7 @@ def over_of(event: r.Event) -> r.AttemptOver | None:
         case _:
             return None
     envelope = event.envelope
-    own = f"{envelope.tenant}/{envelope.session_id}/{body.activity_id.replace('.', '/')}"
+    own = effect_key(envelope.tenant, envelope.session_id, body.activity_id)
     return r.AttemptOver(
         envelope.tenant, envelope.session_id, body.activity_id, attempt, own, reason
     )

@@ -30,7 +30,7 @@ from .session import ENGINE, WORKFLOW_ENDS, Received, Session, Stamped
 from .stored_json import read_json
 from .workflow.advance import Position, advance, withdrawals
 from .workflow.errors import WorkflowStuck
-from .workflow.replay import ASKED
+from .workflow.facts import ASKED
 
 FACTS_PER_COMMAND_MAX = 5_000
 """Facts that one command may lead to; more is a loop in a workflow (or ours) and holds the session."""

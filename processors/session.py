@@ -12,6 +12,7 @@ from ..events.evolve import evolve, fold_head
 from ..events.state import Head, SessionState, State, Status, next_due
 from .journal import Journal
 from .workflow.driver import Stretch
+from .workflow.facts import STARTS
 
 ENGINE = "engine"
 """The actor of facts that nobody asked for: expiries, parks, holds."""
@@ -123,7 +124,7 @@ class Session:
             self.rebase()
             return
         self.state = evolve(self.state, event)
-        if isinstance(event.body, STRETCH_STARTS):
+        if isinstance(event.body, STARTS):
             self.journal = Journal((event,))
         elif isinstance(event.body, TURN_ENDS):
             self.journal = Journal()
@@ -231,7 +232,6 @@ class Session:
 
 WORKFLOW_ENDS = (r.TurnCompleted, r.SessionCompleted, r.SessionFailed)
 TURN_ENDS = (*WORKFLOW_ENDS, r.SessionCancelled)
-STRETCH_STARTS = (r.TurnStarted, r.TurnContinued)
 BASES = (*TURN_ENDS, r.TurnContinued)
 """Facts that leave nothing to remember but the folds, and what a stretch began with."""
 DISPATCHES = (r.ActivityRetried, r.ActivityReturned)

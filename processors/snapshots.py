@@ -20,12 +20,13 @@ from ..events.codec import decode_snapshot, decode_state
 from ..events.envelopes import read_envelope
 from ..events.errors import InvalidKey, Undecodable
 from ..events.keys import chunk_key, session_key, session_of
+from ..events.limits import KIB
 from ..events.log.protocol import Record
 from ..events.state import STATE_VERSION
 from .session import Parts, Session
 from .store import Change, TailEvent, take_in
 
-CHUNK_BYTES = 256 * 1024
+CHUNK_BYTES = 256 * KIB
 """Bytes of events in one chunk; a larger event is alone in its own."""
 
 CHUNKS_MAX = 1_000

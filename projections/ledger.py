@@ -5,26 +5,14 @@ from __future__ import annotations
 import json
 
 from ..events import records as r
+from ..events.evolve_activities import Active
 from .rows import LEDGER, Change
 from .values import Values
 
 PROGRESS_MAX = 500
 """Characters of the last progress that a row shows; the event has all of it."""
 
-Recorded = (
-    r.ActivityRequested
-    | r.ActivityStarted
-    | r.ActivityProgressed
-    | r.ActivityReturned
-    | r.ActivityRetryScheduled
-    | r.ActivityRetried
-    | r.ActivityCompleted
-    | r.ActivityFailed
-    | r.ActivityUncertain
-    | r.ActivityResolved
-    | r.ActivityCancelled
-    | r.LateResultRecorded
-)
+Recorded = Active | r.LateResultRecorded
 
 
 def record(envelope: r.Envelope, body: Recorded) -> Change:

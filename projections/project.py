@@ -7,9 +7,9 @@ what a change needs is in the event. A key that Postgres cannot hold raises `Unp
 from __future__ import annotations
 
 from ..events import records as r
-from . import approvals, conversation, ledger
-from .conversation import RUNNING
+from . import approvals, ledger, sessions
 from .rows import SESSIONS, Change
+from .sessions import RUNNING
 from .values import Values
 
 _WAKES = (r.ActivityCompleted, r.ActivityFailed, r.ActivityResolved)
@@ -43,14 +43,14 @@ def project(event: r.Event) -> list[Change]:
             | r.SessionWaiting()
             | r.TurnCompleted()
         ):
-            return [conversation.said(session, envelope, body)]
+            return [sessions.said(session, envelope, body)]
         case (
             r.SessionCompleted()
             | r.SessionFailed()
             | r.CancellationRequested()
             | r.SessionCancelled()
         ):
-            return [conversation.ended(session, body)]
+            return [sessions.ended(session, body)]
         case (
             r.NondeterminismFound()
             | r.SessionHeld()
@@ -58,7 +58,7 @@ def project(event: r.Event) -> list[Change]:
             | r.CommandParked()
             | r.CommandRefused()
         ):
-            return [conversation.held(session, body)]
+            return [sessions.held(session, body)]
         case (
             r.ActivityRequested()
             | r.ActivityStarted()

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ...commands.models import HeartbeatActivity
+from ...events.keys import attempt_id
 from ...events.records import ActivityTask, Payload
 
 SHARE = 3
@@ -184,7 +185,7 @@ class Beats:
         self._next_at = now + self._interval_s
         task = self.task
         body = HeartbeatActivity(task.activity_id, task.attempt, progress, self._worker_id)
-        command_id = f"{task.idempotency_key}#{task.attempt}/beat/{self._count}"
+        command_id = f"{attempt_id(task.idempotency_key, task.attempt)}/beat/{self._count}"
         beat = self._on_its_way = Beat(self, task, command_id, body, now)
         self._send_beat(beat)
 

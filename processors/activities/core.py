@@ -27,6 +27,7 @@ import structlog
 
 from ...commands.models import ReturnActivity
 from ...events.errors import InvalidKey, Undecodable
+from ...events.keys import attempt_id
 from ...events.log.protocol import (
     Fatal,
     Group,
@@ -329,7 +330,7 @@ class WorkerCore:
         except (Undecodable, InvalidKey) as error:
             self._bury(record, ticket, error)
             return None
-        command_id = f"{task.idempotency_key}#{task.attempt}"
+        command_id = attempt_id(task.idempotency_key, task.attempt)
         running = self._jobs.get(command_id)
         if running is not None:
             running.tickets.append(ticket)

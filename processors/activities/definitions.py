@@ -14,6 +14,7 @@ from typing import Any, Generic, NoReturn, Protocol, TypeVar, overload
 
 from pydantic import TypeAdapter, ValidationError
 
+from ...commands.check import NAME_LENGTH_MAX
 from ...events import contracts as words
 from ...events.topics import QUEUE
 from ..durations import Duration, to_ms
@@ -36,9 +37,6 @@ SCHEDULE_TO_CLOSE_ONCE_DEFAULT = "1h"
 """The same for a write that is called at most once: when it has passed, a call that was lost is known to be uncertain."""
 
 ONCE = Retry(attempts=1)
-
-NAME_LENGTH_MAX = 200
-"""Characters of an activity's or a workflow's name: what a client may ask for."""
 
 KEY = signatures.KEY
 CREDENTIALS = signatures.CREDENTIALS

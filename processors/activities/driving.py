@@ -40,7 +40,8 @@ class Driver:
     ) -> None:
         """`is_stale` tells whether this worker may have lost its partitions without having heard of it.
 
-        `in_thread` has a thread run something, as soon as one is free; called in the event loop."""
+        `in_thread` has a thread run something, as soon as one is free; called in the event loop.
+        """
         self._runner = runner
         self._attempts = attempts
         self._running = running
@@ -64,9 +65,8 @@ class Driver:
                 came = await self._play_in_thread(attempt, step)
             else:
                 came = await self._play(attempt, step)
-            self._running.rests(
-                attempt.job
-            )  # if its call was made, it is alive as long as this worker is
+            # If its call was made, it is alive as long as this worker is.
+            self._running.rests(attempt.job)
             step = steps.send(came)
         return step.body
 

@@ -41,6 +41,9 @@ COMMIT_MS = 100
 
 FLUSH_MS = 5_000
 
+DRAIN_LOOK_MS = 10
+"""A drain looks that often whether the broker has acknowledged something."""
+
 BLOCKED_MS = 2_000
 """An event loop that does not answer for longer is blocked by an activity; the log says so."""
 
@@ -218,7 +221,7 @@ class Lane:
         self.core.settle()
         while left() and (wait := give_up - (now := self._monotonic())) > 0:
             self._look(now)
-            self._moved.wait(min(wait, 0.01))
+            self._moved.wait(min(wait, DRAIN_LOOK_MS / 1000))
             self._moved.clear()
             self.core.settle()
 

@@ -29,7 +29,7 @@ logger = structlog.get_logger("wakeful.worker")
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class Delayed:
     """One job that waits; `until` by the monotonic clock, in seconds."""
 
     job: Job
@@ -53,7 +53,7 @@ class Redelivered:
         self._monotonic = monotonic
         self._now_ms = now_ms
         self._drop = drop
-        self._waits: list[Wait] = []
+        self._waits: list[Delayed] = []
         self._left: list[Job] = []
         self._ask_at = 0.0
 
@@ -84,11 +84,11 @@ class Redelivered:
         self._leases.release([job.command_id for job in self._left])
         self._left = []
 
-    def _wait(self, job: Job) -> Wait:
+    def _wait(self, job: Job) -> Delayed:
         """A lease is never longer than the call may take, and nobody waits beyond the deadline."""
         task = job.task
         limit_ms = min(task.start_to_close_ms, task.deadline_ms - self._now_ms())
-        return Wait(job, self._monotonic() + limit_ms / 1000)
+        return Delayed(job, self._monotonic() + limit_ms / 1000)
 
     def _go_on(self) -> list[Job]:
         now = self._monotonic()

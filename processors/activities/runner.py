@@ -3,8 +3,7 @@
 `prepare` turns a task into a call or says at once why there can be none; `completed` and `failed` turn what came of
 the call into the body of the command that reports it. Whatever a tool does, one of the two can be said. `LookUps` says
 the same of a look-up; None is its word for "nothing was found". What is said of an attempt that was cut off stands in
-`attempt.py`. The kinds of
-failure: unknown_activity, wrong_arguments, arguments_unavailable, no_credentials, raised, nothing_done, timed_out, unserialisable_result, result_too_large, result_not_stored, look_up_failed, cut_off.
+`attempt.py`, and of a provider in `providing.py`.
 
 Arguments and results that are too large for a record lie in the store of blobs, if there is one: those are fetched
 before the call, these are put there before they are reported. `completed_aside` waits for the store in a thread.
@@ -35,6 +34,22 @@ from .definitions import KEY, Activity, problems
 from .hidden import Hidden
 
 Body = CompleteActivity | FailActivity
+
+KINDS = (
+    "raised",
+    "nothing_done",
+    "timed_out",
+    "look_up_failed",
+    "cut_off",
+    "unknown_activity",
+    "wrong_arguments",
+    "arguments_unavailable",
+    "no_credentials",
+    "unserialisable_result",
+    "result_too_large",
+    "result_not_stored",
+)
+"""How an attempt may fail, as a worker reports it."""
 
 DETAIL_MAX = 4096
 """Bytes of traceback kept with a failure: enough for the frames of the tool, small enough for every event."""

@@ -52,9 +52,8 @@ class Running:
             raise RuntimeError("an attempt runs in a task of its own")
 
         def end() -> None:
-            if (
-                attempt.thread_id is None
-            ):  # a thread cannot be cut: it is told at its next heartbeat
+            # A thread cannot be cut: it is told at its next heartbeat.
+            if attempt.thread_id is None:
                 task.cancel("the attempt is stopped")
 
         def cancel() -> None:

@@ -22,7 +22,7 @@ from ...commands.wire import decode_command
 from ...events.codec import decode_task
 from ...events.errors import InvalidKey, Undecodable
 from ...events.headers import find
-from ...events.keys import session_key
+from ...events.keys import attempt_id, effect_key, session_key
 from ...events.log.protocol import (
     EndOfPartition,
     Isolation,
@@ -145,7 +145,7 @@ class Settled:
             return None  # it goes to the dead letters when it is taken
         if task.deadline_ms + self._late_ms <= log_ms:
             return None
-        return f"{task.idempotency_key}#{task.attempt}"
+        return attempt_id(task.idempotency_key, task.attempt)
 
     def _records(self, spans: Mapping[Place, Span]) -> Iterator[Record]:
         """Reads the spans to their ends, or raises `LogFault`: half an answer is none."""
@@ -191,7 +191,8 @@ def result_id(record: Record) -> str | None:
         return None  # the session processor sends it to the dead letters; it settles nothing
     if record.key != key:
         return None  # the same
-    return f"{key.decode()}/{body.activity_id.replace('.', '/')}#{body.attempt}"
+    own = effect_key(header.tenant, header.session_id, body.activity_id)
+    return attempt_id(own, body.attempt)
 
 
 def _told(left: Mapping[Place, int]) -> str:

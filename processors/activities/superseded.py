@@ -15,7 +15,7 @@ import structlog
 from ...events.codec import ATTEMPTS
 from ...events.errors import InvalidKey, Undecodable
 from ...events.headers import fingerprint_in
-from ...events.keys import task_key
+from ...events.keys import attempt_id, task_key
 from ...events.log.protocol import (
     EndOfPartition,
     Fatal,
@@ -143,4 +143,4 @@ def _over(record: Record) -> str:
     key = task_key(over.idempotency_key, over.attempt)
     if record.key != key:
         raise Undecodable("wrong_key", f"key {record.key!r} is not that of the attempt inside")
-    return f"{over.idempotency_key}#{over.attempt}"
+    return attempt_id(over.idempotency_key, over.attempt)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from ...commands import models as m
 from ...events import records as r
 from ...events.contracts import ONCE
+from ...events.keys import attempt_id
 from ...events.state import Hold, OpenApproval, Uncertain
 from ..durations import Duration, to_ms
 from ..session import ENGINE, Stamped
@@ -278,7 +279,7 @@ class Rehearsal(Story):
             self._report(task, report)
 
     def _report(self, task: r.ActivityTask, body: m.CompleteActivity | m.FailActivity) -> None:
-        command_id = f"{task.idempotency_key}#{task.attempt}"
+        command_id = attempt_id(task.idempotency_key, task.attempt)
         stamped, refusal = self._engine.give(body, actor=f"worker:{WORKER}", command_id=command_id)
         if refusal is not None:
             raise Refused(refusal.reason, refusal.detail)

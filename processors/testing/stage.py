@@ -10,13 +10,14 @@ from typing import Any, TypeVar
 
 from ...commands.models import CompleteActivity, FailActivity
 from ...events.blobs import Blobs, fetched
+from ...events.keys import attempt_id
 from ...events.payloads import load_json
 from ...events.records import ActivityTask, Failure
 from ..activities.attempt import Ask, Came, LookUp, Run, Say, steps_of
 from ..activities.credentials import Access, Provider
 from ..activities.definitions import CREDENTIALS, Activity
 from ..activities.providing import Given
-from ..activities.runner import Body, Call, Runner, Words
+from ..activities.runner import KINDS, Body, Call, Runner, Words
 from ..app import App
 from .attempts import within
 from .errors import Misuse
@@ -26,22 +27,6 @@ from .limited import OutOfTime, in_a_thread, to_the_end
 B = TypeVar("B")
 
 WORKER = "rehearsal"
-
-KINDS = (
-    "raised",
-    "nothing_done",
-    "timed_out",
-    "look_up_failed",
-    "cut_off",
-    "unknown_activity",
-    "wrong_arguments",
-    "arguments_unavailable",
-    "no_credentials",
-    "unserialisable_result",
-    "result_too_large",
-    "result_not_stored",
-)
-"""How an attempt may fail, in the words of `activities/runner.py`."""
 
 
 class NoAnswer:
@@ -275,4 +260,4 @@ NOBODY = Provider(_nobody)
 
 
 def _name(task: ActivityTask) -> str:
-    return f"{task.idempotency_key}#{task.attempt}"
+    return attempt_id(task.idempotency_key, task.attempt)

@@ -8,13 +8,14 @@ from typing import Any
 
 from ...events import records as r
 from ...events.payloads import load_json
+from ...events.state import MESSAGE
 from .definitions import Message
 from .errors import ActivityError, Uncertain
 
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """How a proposal ended: `decision` is approved, rejected, expired, withdrawn or not_needed."""
+    """How a proposal ended: `decision` is approved, rejected, expired or not_needed."""
 
     granted: bool
     decision: str
@@ -77,7 +78,7 @@ def read_message(
 
 
 def _message(taken: r.TakenMessage, handed: Handed) -> Message:
-    return read_message(taken.message_id, taken.actor, handed(taken.message), "message", "")
+    return read_message(taken.message_id, taken.actor, handed(taken.message), MESSAGE, "")
 
 
 def _of_activity(

@@ -10,6 +10,7 @@ from typing import Any
 
 from ...events import records as r
 from ...events.blobs import Blobs
+from ...events.keys import effect_key
 from ...events.payloads import action_digest
 from ..activities.definitions import Action
 from .ahead import LIVE, Ahead
@@ -78,7 +79,7 @@ class Asking:
                 contract=activity.contract.word,
                 arguments=arguments,
                 digest=digest,
-                idempotency_key=f"{context.tenant}/{context.session_id}/{context.turn}/{step}",
+                idempotency_key=effect_key(context.tenant, context.session_id, activity_id),
                 attempt=1,
                 start_to_close_ms=activity.start_to_close_ms,
                 deadline_ms=self.now_ms + activity.schedule_to_close_ms,

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar, get_type_hints
 
 from pydantic import PydanticSchemaGenerationError, TypeAdapter, ValidationError
 
+from ...events.state import MESSAGE
 from ..activities.definitions import Declined, check_name
 
 S = TypeVar("S")
@@ -31,7 +32,7 @@ class Message:
     actor: str
     text: str
     data: Any
-    trigger: str = "message"
+    trigger: str = MESSAGE
     reason: str = ""
 
 

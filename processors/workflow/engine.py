@@ -7,9 +7,10 @@ from typing import Any, Protocol
 
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
 
+from ...commands.check import NAME_LENGTH_MAX
 from ...events.records import Payload
 from ..activities.contracts import Read
-from ..activities.definitions import NAME_LENGTH_MAX, Action
+from ..activities.definitions import Action
 from .errors import VerificationFailed, WorkflowMisuse
 from .waits import Step
 

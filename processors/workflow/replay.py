@@ -21,8 +21,6 @@ from .definitions import Message, Workflow
 from .driver import Stretch
 from .facts import ASKED, RESOLVES, STARTS, describe, step_of
 
-__all__ = ["ASKED", "RESOLVES", "Divergence", "Rebuilt", "rebuild"]
-
 
 @dataclass(frozen=True, slots=True)
 class Divergence:

@@ -11,7 +11,7 @@ from .history import History, of
 
 
 def stored(history: History, blobs: Blobs, digest_key: bytes) -> Iterator[Violation]:
-    """40: each blob once, at the first fact that refers to it. `BlobUnavailable` where the store does not answer."""
+    """41: each blob once, at the first fact that refers to it. `BlobUnavailable` where the store does not answer."""
     seen: set[str] = set()
     for fact in history.facts:
         for payload in payloads_in(fact.event.body):
@@ -22,4 +22,4 @@ def stored(history: History, blobs: Blobs, digest_key: bytes) -> Iterator[Violat
                 fetch(payload, fact.event.envelope.tenant, digest_key, blobs)
             except (BlobMissing, BlobDamaged) as fault:
                 kind = type(fact.event.body).__name__
-                yield of(fact, 40, f"{kind}: {fault.message}")
+                yield of(fact, 41, f"{kind}: {fault.message}")

@@ -83,7 +83,7 @@ def audit(
     """Every broken promise, in the order of the checks; empty for a clean history.
 
     Without `read_command` the checks that need commands (3, 4 in part, 38 in part) are left out. With the store of
-    `blobs`, and the key of their digests, what the history refers to is looked at as well (40).
+    `blobs`, and the key of their digests, what the history refers to is looked at as well (41).
     """
     history = History.read(evidence, read_command)
     folded = folds.refold(history)

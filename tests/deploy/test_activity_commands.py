@@ -26,7 +26,7 @@ def row(**changes):
         "attempts": 1,
         "since": AT,
         "progress": None,
-        "failure": {"kind": "worker_died", "type": "", "message": "it died", "detail": ""},
+        "failure": {"kind": "cut_off", "type": "", "message": "it died", "detail": ""},
         **changes,
     }
 
@@ -125,7 +125,7 @@ def test_the_page_of_a_session_says_what_it_wants_and_what_started_its_turn(caps
     show_session(Found(session, [], [row()]), as_json=False)
     out = capsys.readouterr().out
     assert "2 (schedule: monday)" in out
-    assert f"activity refund is uncertain: worker_died: it died; resolve it with {RESOLVE}" in out
+    assert f"activity refund is uncertain: cut_off: it died; resolve it with {RESOLVE}" in out
     assert "waiting for signal paid: 'wakeful signal s1 paid JSON'" in out
     show_session(Found(session, [], [row()]), as_json=True)
     assert json.loads(capsys.readouterr().out)["uncertain"][0]["activity_id"] == "1.3"

@@ -83,14 +83,14 @@ def test_a_difference_is_told_in_one_sentence_wherever_it_is_met():
 
 
 def test_a_session_that_waits_for_somebody_rests_and_says_for_what():
-    died = r.Failure("worker_died", "", "it died", "")
+    died = r.Failure("cut_off", "", "it died", "")
     for kind, name in (("uncertain", "refund"), ("signal", "paid"), ("inbox", "")):
         owed = (r.Obligation(kind, "1.3", name, None, "waits"),)
         rest = Rest()
         _take(rest, r.ActivityUncertain("1.3", 1, died, "w"), ours=True)
         _take(rest, r.SessionWaiting(1, owed, ()), ours=True)
         assert (rest.status, rest.obligations) == ("Waiting", owed)
-        assert rest.doubts == {"1.3": "worker_died: it died"}
+        assert rest.doubts == {"1.3": "cut_off: it died"}
 
 
 def test_a_session_that_waits_for_time_alone_does_not_rest():

@@ -70,11 +70,11 @@ def test_no_kind_of_event_is_without_its_words() -> None:
 
 def test_facts_about_doubt_signals_and_occasions_are_told_in_words() -> None:
     data = json_payload({"text": "hi"}, KEY)
-    died = r.Failure("worker_died", "", "it died in the middle", "")
+    died = r.Failure("cut_off", "", "it died in the middle", "")
     doubt = r.Obligation("uncertain", "1.3", "refund", None, "waits to be resolved")
     taken = (r.TakenMessage("m2", "ann", data), r.TakenMessage("m3", "ann", data))
     told: list[tuple[r.EventBody, str]] = [
-        (r.ActivityUncertain("1.3", 1, died, "w"), "1.3  worker_died: it died in the middle"),
+        (r.ActivityUncertain("1.3", 1, died, "w"), "1.3  cut_off: it died in the middle"),
         (
             r.SessionWaiting(1, (doubt,), ()),
             "for uncertain refund  resolve it with 'wakeful activity resolve s1 1.3 --completed JSON', or --failed",
@@ -95,10 +95,10 @@ def test_facts_about_doubt_signals_and_occasions_are_told_in_words() -> None:
 def test_an_outcome_of_doubt_says_where_to_look() -> None:
     outcome = r.Outcome(
         "acme", "s1", 6, 0, "uncertain", None, None, None,
-        "worker_died", "activity 1.3: it died", None, None, None,
+        "cut_off", "activity 1.3: it died", None, None, None,
     )  # fmt: skip
     assert outcome_line(outcome).endswith(
-        "worker_died: activity 1.3: it died: see 'wakeful activity list --uncertain s1'"
+        "cut_off: activity 1.3: it died: see 'wakeful activity list --uncertain s1'"
     )
 
 

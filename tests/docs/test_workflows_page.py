@@ -7,7 +7,7 @@ import pytest
 from pydantic import BaseModel
 
 from wakeful import Message, Read, Turn, Write, activity, workflow
-from wakeful.processors.activities.definitions import NAME_LENGTH_MAX
+from wakeful.commands.check import NAME_LENGTH_MAX
 from wakeful.processors.workflow.asking import STEPS_PER_ACTIVATION_MAX
 from wakeful.testing import Held, rehearse
 

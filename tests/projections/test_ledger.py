@@ -10,7 +10,7 @@ from wakeful.projections.ledger import PROGRESS_MAX
 from wakeful.projections.rows import ESCAPED, LEDGER, SESSIONS
 
 S = ("acme", "s1")
-GONE = r.Failure("worker_died", "", "the worker died in the middle", "")
+GONE = r.Failure("cut_off", "", "the worker died in the middle", "")
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_a_step_resolved_as_failed_keeps_why_it_was_in_doubt(open_activity):
     open_activity.add(S, r.ActivityResolved("1.1", 1, "failed", None, ""), actor="sue")
     row = row_of(open_activity)
     assert (row["status"], row["resolved_by"]) == ("failed", "sue")
-    assert json.loads(row["failure"])["kind"] == "worker_died"
+    assert json.loads(row["failure"])["kind"] == "cut_off"
 
 
 def test_a_late_result_of_its_own_ends_a_doubt_without_anybodys_name(open_activity):

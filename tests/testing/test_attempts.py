@@ -47,7 +47,7 @@ def test_a_test_says_what_an_earlier_attempt_left():
     assert one.told == [3, 4]
 
 
-def test_a_test_cancels():
+def test_an_attempt_that_a_test_cancels_stops_at_its_next_heartbeat():
     with attempt() as one:
         one.cancel()
         with pytest.raises(AttemptCancelled):

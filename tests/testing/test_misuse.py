@@ -57,7 +57,7 @@ def test_one_of_several_is_named_by_its_id() -> None:
     assert session.replies == ["approved rejected"]
 
 
-def test_nothing_is_due() -> None:
+def test_skipping_to_what_is_not_due_is_refused_with_what_is_open() -> None:
     session = rehearse(desk)
     with pytest.raises(Misuse, match="nothing is due: the session is Opened, open: nothing"):
         session.skip_to_next()

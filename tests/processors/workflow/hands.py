@@ -41,7 +41,7 @@ class Hand(desk.Hand):
 
     def lose(self, activity_id: str, attempt: int = 1) -> list[r.EventBody]:
         """The attempt's worker died, and nobody knows what it did."""
-        failure = r.Failure("worker_died", "", "no word", "")
+        failure = r.Failure("cut_off", "", "no word", "")
         body = FailActivity(activity_id, attempt, failure, "w1")
         return self.give(body, actor="worker:w1")
 

@@ -107,7 +107,7 @@ def test_a_workflow_that_asked_to_decide_sees_the_doubt_at_once(replay: bool) ->
     hand, out = lost(decides, replay=replay)
     assert kinds(out) == ["ActivityUncertain", "ReplySent", "TurnCompleted"]
     assert hand.last(r.ActivityRequested).on_uncertain == "raise"
-    assert hand.replies == says("uncertain worker_died acme/s1/1/1")
+    assert hand.replies == says("uncertain cut_off acme/s1/1/1")
     no_doubt_left(hand)
 
 
@@ -119,7 +119,7 @@ def test_a_doubt_that_nobody_catches_fails_the_session_by_that_name() -> None:
     _, out = lost(careless)
     assert kinds(out) == ["ActivityUncertain", "SessionFailed"]
     assert out[1].failure.kind == "uncertain"
-    assert "may have been carried out or not (worker_died: no word)" in out[1].failure.message
+    assert "may have been carried out or not (cut_off: no word)" in out[1].failure.message
 
 
 @REPLAY

@@ -11,7 +11,7 @@ from wakeful.events.codec import decode_task, encode_task
 from .tampering import on
 
 POLICY = r.RetryPolicy(5, 1_000, 2_000, 60_000, ())
-DIED = r.Failure("worker_died", "", "it died in the middle", "")
+DIED = r.Failure("raised", "", "the connection was cut in the middle", "")
 NOTHING = r.Failure("nothing_done", "Refused", "the bank said no", "")
 SILENT = r.Failure("timed_out", "heartbeat", "no heartbeat for 1000 ms", "")
 

@@ -45,14 +45,14 @@ def hand() -> Desk:
 
 def about_blobs(hand: Desk, blobs: MemoryBlobs | None) -> list[str]:
     found = audit(evidence(hand), blobs=blobs, digest_key=KEY)
-    return [str(violation) for violation in found if violation.invariant == 40]
+    return [str(violation) for violation in found if violation.invariant == 41]
 
 
-def test_40_a_store_that_has_all_is_no_finding(hand: Desk) -> None:
+def test_41_a_store_that_has_all_is_no_finding(hand: Desk) -> None:
     assert about_blobs(hand, hand.blobs) == []
 
 
-def test_40_a_blob_that_is_gone_or_damaged_is_found_where_it_is_referred_to_first(
+def test_41_a_blob_that_is_gone_or_damaged_is_found_where_it_is_referred_to_first(
     hand: Desk,
 ) -> None:
     message = hand.last(r.MessageReceived).message
@@ -62,12 +62,12 @@ def test_40_a_blob_that_is_gone_or_damaged_is_found_where_it_is_referred_to_firs
     assert about_blobs(hand, None) == []
     gone, damaged = about_blobs(hand, hand.blobs)
     assert (
-        gone == f"I40 acme/s1 at offset 1: MessageReceived: blob {message.ref} is not in the store"
+        gone == f"I41 acme/s1 at offset 1: MessageReceived: blob {message.ref} is not in the store"
     )
     assert f"TurnCompleted: blob {state.ref} does not have the bytes" in damaged
 
 
-def test_40_a_store_that_does_not_answer_is_no_finding_but_an_error(hand: Desk) -> None:
+def test_41_a_store_that_does_not_answer_is_no_finding_but_an_error(hand: Desk) -> None:
     hand.blobs.away = True
     with pytest.raises(BlobUnavailable):
         about_blobs(hand, hand.blobs)
