@@ -47,6 +47,7 @@ down: install  ## stop the local stack, keep its data
 
 bench: install  ## measure durable turns: one JSON line per measure
 	$(BIN)/python -m bench.turns
+	$(BIN)/python -m bench.recovery
 
 simulate: install  ## run the simulator: SEEDS=2000 schedules
 	$(BIN)/python -m wakeful.deploy.simulation --seeds $(SEEDS)
