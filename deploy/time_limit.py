@@ -10,8 +10,8 @@ from ..processors.workflow.errors import WorkflowStuck
 LIMIT_S = 5.0
 """Far above any activation that asks for steps and waits; far below the time-out of a transaction."""
 
-AGAIN_S = 1.0
-"""A workflow that swallows the first interruption gets another one."""
+AGAIN_S = 0.05
+"""A workflow that swallows the first interruption gets another one, and soon: one of many meets it outside of its `try`."""
 
 
 class TimeLimit:

@@ -20,21 +20,34 @@ NUMBER_BYTES_MAX = 10
 
 def scan(schema: dict[str, Any], body: bytes) -> None:
     """Raises `Undecodable` for too many items, or for sizes that do not fit; accepts what it cannot fault."""
-    walk = _Walk(body)
-    walk.record(schema)
+    named: dict[str, Any] = {}
+    _collect(schema, named)
+    _Walk(body, named).record(schema)
+
+
+def _collect(kind: Any, named: dict[str, Any]) -> None:
+    """The records by name: a schema spells one out where it comes first, which may be a branch that no bytes take."""
+    if isinstance(kind, list):
+        for branch in kind:
+            _collect(branch, named)
+    elif isinstance(kind, dict) and kind["type"] == "array":
+        _collect(kind["items"], named)
+    elif isinstance(kind, dict) and kind["type"] == "record":
+        named[kind["name"]] = kind
+        for field in kind["fields"]:
+            _collect(field["type"], named)
 
 
 class _Walk:
     """A position in the bytes, and what was counted so far."""
 
-    def __init__(self, body: bytes) -> None:
+    def __init__(self, body: bytes, named: dict[str, Any]) -> None:
         self.body = body
         self.at = 0
         self.items = 0
-        self.named: dict[str, Any] = {}
+        self.named = named
 
     def record(self, schema: dict[str, Any]) -> None:
-        self.named[schema["name"]] = schema
         for field in schema["fields"]:
             self.value(field["type"])
 

@@ -35,6 +35,9 @@ from .workflow.facts import ASKED
 FACTS_PER_COMMAND_MAX = 5_000
 """Facts that one command may lead to; more is a loop in a workflow (or ours) and holds the session."""
 
+FACTS_AT_ONCE = 2_000
+"""Facts after which a command begins nothing new: a long backlog is worked off by several transactions."""
+
 _ITS_OWN = ASKED | r.ActivityRetried | r.ActivityReturned
 """Facts for the message of the turn, whoever's command brought them up."""
 
@@ -107,6 +110,7 @@ class CommandHandler:
                 )
             return refusal
         session.listen(run.now_ms)
+        self._go_on(session, run)
         self._fire_due(session, run, run.now_ms)
         folded = SessionState(session.head, session.state)
         encoded = (run.received.encoded.fingerprint, run.received.encoded.body)
@@ -198,24 +202,52 @@ class CommandHandler:
 
     def _record(self, session: Session, run: _Run, body: r.EventBody, actor: str) -> None:
         """Appends one fact, folds it, and then all that the workflow makes of it, before anything else."""
-        work: list[tuple[r.EventBody, str]] = [(body, actor)]
+        self._follow(session, run, [(body, actor)])
+
+    def _follow(self, session: Session, run: _Run, work: list[tuple[r.EventBody, str]]) -> None:
+        """Appends facts, the last of them first, and what follows from each before the next.
+
+        A command that has led to much already begins no other turn, and delivers nothing more: `_go_on` does, when the
+        next one comes, and the session owes itself a wake-up until then. Both use up what is kept, so it has an end; a
+        workflow that goes round by itself has none, and is held.
+        """
         while work:
             body, actor = work.pop()
             if len(run.out) - run.counted_from >= FACTS_PER_COMMAND_MAX:
+                name = session.state.workflow if session.state is not None else ""
                 raise RuntimeError(
-                    f"one command led to {FACTS_PER_COMMAND_MAX} facts: the workflow loops"
+                    f"one command led to {FACTS_PER_COMMAND_MAX} facts of workflow {name!r}: await a result in its loop"
                 )
             if isinstance(body, WORKFLOW_ENDS) and session.state is not None:
                 for withdrawal in withdrawals(session.state):
                     self._stamp(session, run, withdrawal, actor)
             event = self._stamp(session, run, body, actor)
-            following = self._advance(session, event)
+            tired = len(run.out) - run.counted_from >= FACTS_AT_ONCE
+            following = (
+                [] if tired and isinstance(body, r.TurnStarted) else self._advance(session, event)
+            )
             author = f"workflow:{session.state.workflow}" if session.state else ENGINE
             work.extend((body, author) for body in reversed(following))
             if not work and session.state is not None and session.broken is None:
                 owed = deliverable(session.state)
-                if owed is not None:
+                if owed is not None and not (tired and _uses_up(owed)):
                     work.append((owed, ENGINE))
+
+    def _go_on(self, session: Session, run: _Run) -> None:
+        """Does what an earlier command stopped short of, before anything of this one."""
+        state = session.state
+        if state is None or not session.stopped_short:
+            return
+        run.by_clock = True
+        owed = deliverable(state)
+        if owed is not None:
+            self._record(session, run, owed, ENGINE)
+        else:
+            following = self._advance(session, session.journal[0])
+            author = f"workflow:{state.workflow}"
+            self._follow(session, run, [(body, author) for body in reversed(following)])
+        run.by_clock = False
+        run.counted_from = len(run.out)
 
     def _stamp(self, session: Session, run: _Run, body: r.EventBody, actor: str) -> r.Event:
         received, head = run.received, session.head
@@ -326,3 +358,8 @@ class CommandHandler:
         """
         message = session.state.message if session.state is not None else None
         return message.actor if message and isinstance(body, _ITS_OWN) else header.on_behalf_of
+
+
+def _uses_up(owed: r.EventBody) -> bool:
+    """Whether this delivery takes something that was kept, so that there are only so many of them."""
+    return not isinstance(owed, r.InboxTaken) or bool(owed.messages)

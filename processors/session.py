@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..commands import models as m
+from ..commands.decide import deliverable
 from ..events import records as r
 from ..events.codec import Encoded
 from ..events.errors import Corrupt, Unfoldable
@@ -13,6 +14,9 @@ from ..events.state import Head, SessionState, State, Status, next_due
 from .journal import Journal
 from .workflow.driver import Stretch
 from .workflow.facts import STARTS
+
+GOES_ON = "goes on"
+"""What a session owes itself that stopped short."""
 
 ENGINE = "engine"
 """The actor of facts that nobody asked for: expiries, parks, holds."""
@@ -157,10 +161,21 @@ class Session:
     def _base_began(self) -> bool:
         return self.base is not None and self.base.state.status == Status.RUNNING
 
+    @property
+    def stopped_short(self) -> bool:
+        """Whether there is more to do than its last command did: a stretch to begin, or what is kept to be delivered."""
+        state = self.state
+        if state is None or self.broken is not None or state.hold is not None:
+            return False
+        begins = state.status == Status.RUNNING and not state.activities and not state.waits
+        return begins or deliverable(state) is not None
+
     def next_due(self) -> tuple[int, str] | None:
         """When a wake-up is owed, and for what; see `events.state.next_due`."""
         if self.state is None or self.broken is not None:
             return None
+        if self.stopped_short:
+            return self.head.now_ms, GOES_ON
         return next_due(self.state, self.beats, self.head.now_ms)
 
     def heard(self, activity_id: str, attempt: int, now_ms: int) -> None:

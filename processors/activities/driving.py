@@ -10,6 +10,7 @@ from contextvars import copy_context
 from functools import partial
 from math import inf
 
+from ...events.contracts import LOOKUP
 from .attempt import Ask, Came, LookUp, Run, Say, Steps, Wait, steps_of
 from .hung import Attempt, Attempts
 from .jobs import Job
@@ -20,6 +21,14 @@ from .running import Running
 
 class Spoken(Exception):
     """Somebody has spoken for the attempt (it was given back or given up), so that it must not be called any more."""
+
+
+class _MustLook(Exception):
+    """The worker may have lost the task since it last made sure, so that the call may have been made by another."""
+
+
+class _TooLate(Exception):
+    """What may run once is past its deadline: it is said to be uncertain by now, and must not begin."""
 
 
 class Driver:
@@ -36,9 +45,9 @@ class Driver:
         is_over: Callable[[Job], bool],
         in_thread: Callable[[Callable[[], None]], None],
         is_stopping: Callable[[], bool],
-        is_stale: Callable[[], bool] = lambda: False,
+        is_stale: Callable[[Job], bool] = lambda _job: False,
     ) -> None:
-        """`is_stale` tells whether this worker may have lost its partitions without having heard of it.
+        """`is_stale` tells whether this worker may have lost the job, unheard, since it was asked last.
 
         `in_thread` has a thread run something, as soon as one is free; called in the event loop.
         """
@@ -59,12 +68,20 @@ class Driver:
         step = await asyncio.to_thread(next, steps) if large else next(steps)
         while not isinstance(step, Say):
             came: Came = None
-            if isinstance(step, Wait):
-                await self._rest(attempt, step.ms)
-            elif step.call.is_sync:
-                came = await self._play_in_thread(attempt, step)
-            else:
-                came = await self._play(attempt, step)
+            try:
+                if isinstance(step, Wait):
+                    await self._rest(attempt, step.ms)
+                elif step.call.is_sync:
+                    came = await self._play_in_thread(attempt, step)
+                else:
+                    came = await self._play(attempt, step)
+            except _MustLook:
+                steps.close()
+                steps = self._steps_of(attempt.job, sure=False)
+                step = next(steps)
+                continue
+            except _TooLate:
+                return None
             # If its call was made, it is alive as long as this worker is.
             self._running.rests(attempt.job)
             step = steps.send(came)
@@ -75,14 +92,17 @@ class Driver:
         steps = self._steps_of(attempt.job)
         step = next(steps)
         while isinstance(step, Run | Ask):
-            self._begin(attempt, step)
+            try:
+                self._begin(attempt, step)
+            except _TooLate:
+                return None
             came: Came = perform_sync(step.words, step.call)
             step = steps.send(came)
         return step.body if isinstance(step, Say) else None
 
-    def _steps_of(self, job: Job) -> Steps:
+    def _steps_of(self, job: Job, *, sure: bool = True) -> Steps:
         """A worker that may have lost the task looks first, after a wait in which it learns whether it has."""
-        stale = self._is_stale()
+        stale = self._is_stale(job) or not sure
         return steps_of(
             self._runner,
             job.task,
@@ -96,10 +116,21 @@ class Driver:
         attempt.limit_at = self._monotonic() + attempt.job.task.start_to_close_ms / 1000
         if not isinstance(step, Run):
             return
+        if attempt.job.once and self._is_too_late(attempt.job):
+            raise _TooLate
+        if attempt.job.task.contract == LOOKUP and self._is_stale(attempt.job):
+            raise _MustLook
         if not self._attempts.call(attempt.job):
             raise Spoken
         self._running.begins(attempt.job)
         self._hit("w.dispatched")
+
+    def _is_too_late(self, job: Job) -> bool:
+        """By the log, or by this worker's own clock since it took the task: it may have been stopped in between."""
+        if job.log_ms is None:
+            return self._is_over(job)
+        taken_ms = (self._monotonic() - job.taken_at) * 1000
+        return self._is_over(job) or job.log_ms + taken_ms >= job.task.deadline_ms
 
     async def _rest(self, attempt: Attempt, ms: int) -> None:
         """Cut short where the worker stops, since it would not wait for the call behind it."""

@@ -22,8 +22,9 @@ from ...events.contracts import LOOKUP
 from ...events.log.protocol import Log, Place
 from ...events.topics import Topics
 from .attempt import hung
-from .core import SESSION_TIMEOUT_MS, WorkerCore
+from .core import WorkerCore
 from .driving import Driver, Spoken
+from .hearing import Hearing
 from .hung import ATTENDED, LOOK_MS, SILENT_MS, Attempt, Attempts, Ending, Hung, Pulse, frame_of
 from .jobs import Job
 from .leases import Leases
@@ -100,6 +101,7 @@ class Lane:
         superseded.tell(self._over)
         drop = partial(self._hand_in, body=None)
         self._redelivered = Redelivered(self.core, leases, monotonic, now_ms, drop)
+        self._hearing = Hearing(monotonic)
         self._driver = Driver(
             runner,
             self._attempts,
@@ -107,14 +109,14 @@ class Lane:
             monotonic=monotonic,
             hit=hit,
             is_over=self.core.is_over,
-            is_stale=self._is_stale,
+            is_stale=self._hearing.is_stale,
             in_thread=self._run_in_thread,
             is_stopping=self._stopping.is_set,
         )
         self._room = self._room_of(counted=runner.calls_once_in_threads(queue))
         self._handing_in = threading.Lock()
         self._error: BaseException | None = None
-        self._look_at = self._heard_at = 0.0
+        self._look_at = 0.0
         self._warned = False
         self._drained = False
 
@@ -171,9 +173,10 @@ class Lane:
             room = self._room.wait()
             wait_ms = POLL_MS if room else 0
             jobs = self.core.poll(max(room, 1), wait_ms, once_max=self._room.once)
+            self._hearing.hear(jobs)
             if jobs := self._redelivered.admit(jobs):
                 self._loop.call_soon_threadsafe(self._accept, jobs)
-            now = self._heard_at = self._monotonic()
+            now = self._hearing.hear()
             if now >= commit_at:
                 self.core.commit()
                 commit_at = now + COMMIT_MS / 1000
@@ -336,10 +339,6 @@ class Lane:
             body = await self._running.attend(attempt, partial(self._driver.drive, attempt))
             self._hit("w.responded")
             self._report(attempt.job, body)
-
-    def _is_stale(self) -> bool:
-        """The process was stopped for a while, say: its session may be over, and others have its tasks."""
-        return self._monotonic() - self._heard_at > SESSION_TIMEOUT_MS / 1000
 
     # In one of the threads.
 

@@ -242,8 +242,15 @@ class Rehearsal(Story):
         self._settle(held)
 
     def _settle(self, held: Hold | None) -> None:
-        """Runs what is to run; a hold that this led to is said aloud."""
+        """Runs what is to run, and what is due at this moment; a hold that this led to is said aloud."""
         self._run_tasks()
+        for _ in range(WAKES_MAX):
+            owed = self._engine.session.next_due()
+            if owed is None or owed[0] > self._engine.now_ms:
+                break
+            stamped, _refusal = self._engine.give(m.FireTimer(owed[1], owed[0]), actor=ENGINE)
+            self._take_tasks(stamped)
+            self._run_tasks()
         if self.hold is not None and self.hold != held:
             raise Held(self.hold.reason, self.hold.detail)
 

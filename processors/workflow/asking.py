@@ -23,6 +23,9 @@ from .waits import Step
 STEPS_PER_ACTIVATION_MAX = 1_000
 """Steps between two waits; a loop that never waits ends here instead of filling the log."""
 
+STRETCH_ENDS = "the stretch ended"
+"""Why what lost in `first`, and runs on, is cancelled by `again`."""
+
 LOST = "another wait was over first"
 """Why `first` lets a wait go."""
 
@@ -54,7 +57,8 @@ class Asking:
         self.ahead: Ahead = LIVE
         self._asked: list[r.EventBody] = []
         self._waits: dict[str, tuple[r.EventBody, Step]] = {}
-        self._grants: dict[bytes, str] = {}
+        self._grants: dict[bytes, list[str]] = {}
+        self._lost: set[str] = set()
         self._changes: dict[str, bool] = {}
         self._over: str | None = None
         """What ends this stretch once the function returns: nothing may be asked for after it."""
@@ -169,6 +173,7 @@ class Asking:
             case r.ActivityRequested() if cancel:
                 body = r.ActivityCancelled(asked.activity_id, asked.attempt, LOST)
             case _:
+                self._lost.add(step.wait_id)  # it runs on, and nobody waits for it
                 return
         del self._waits[step.wait_id]
         self._ask(body)
@@ -181,12 +186,22 @@ class Asking:
 
     def open_waits(self) -> list[str]:
         """What is still waited for, in words."""
-        return [f"{describe(asked)} ({wait_id})" for wait_id, (asked, _) in self._waits.items()]
+        return [
+            f"{describe(asked)} ({wait_id})"
+            for wait_id, (asked, _) in self._waits.items()
+            if wait_id not in self._lost
+        ]
+
+    def let_losers_go(self) -> None:
+        """Cancels what lost in `first` and runs on: nothing outlives its stretch."""
+        for wait_id, (asked, _) in self._waits.items():
+            if wait_id in self._lost and isinstance(asked, r.ActivityRequested):
+                self._ask(r.ActivityCancelled(asked.activity_id, asked.attempt, STRETCH_ENDS))
 
     def _resolve(self, event: r.Event) -> Step | None:
         """The step that this fact ends, with its value; none where it ends nobody's wait."""
         if isinstance(event.body, r.ApprovalGranted):
-            self._grants[event.body.digest] = event.body.proposal_id
+            self._grants.setdefault(event.body.digest, []).append(event.body.proposal_id)
         answer = answer_of(
             event, lambda wait_id: self._waits.get(wait_id, (None,))[0], self.claims.handed
         )
@@ -209,11 +224,11 @@ class Asking:
     def _use_grant(self, action: Action[Any], digest: bytes) -> tuple[str, str | None]:
         if not action.needs_approval():
             return "exempt", None
-        proposal_id = self._grants.pop(digest, None)
-        if proposal_id is None:
+        granted = self._grants.get(digest)
+        if not granted:
             rule = action.activity.approval
             raise UnapprovedAction(action.activity.name, rule.approver if rule else "")
-        return "granted", proposal_id
+        return "granted", granted.pop(0)
 
     def _identify(self, action: Action[Any]) -> tuple[bytes, r.Payload]:
         activity, key = action.activity, self.context.digest_key

@@ -192,6 +192,8 @@ class Stretch(Asking):
             state = self.payload(json_value(workflow.state_type, returned))
         except Exception as error:  # noqa: BLE001 - user types decide what raises; it becomes a hold
             return [self._held("state_unserialisable", error)]
+        if self._over == AGAIN:
+            self.let_losers_go()
         return [*self._take(), self._end(state)]
 
     def _end(self, state: r.Payload) -> r.EventBody:
@@ -210,9 +212,9 @@ class Stretch(Asking):
             return f"it called turn.again and returned another object, {returned!r}: write 'return turn.again(state)'"
         if self.steps == self.context.steps:
             return "it called turn.again without a step before: it would go round for ever; await something first, or return the state"
-        if self._waits:
-            waits = "; ".join(self.open_waits())
-            return f"it called turn.again while it still waits for {waits}: await it, or let it go with turn.first(…, cancel=True)"
+        if open_waits := self.open_waits():
+            waits = "; ".join(open_waits)
+            return f"it called turn.again while it still waits for {waits}: await it, or let it go with turn.first(…)"
         return ""
 
     def _decode(self, data: r.Payload) -> Any:

@@ -93,9 +93,18 @@ def checked_verification(given: object) -> Action[Any]:
     return given
 
 
-@lru_cache(maxsize=256)
 def reader(kind: Any) -> TypeAdapter[Any]:
     """What reads data as this type."""
+    try:
+        return _reader(kind)
+    except TypeError as error:
+        raise WorkflowMisuse(
+            f"turn.signal was given {kind!r}, which is not a type: give it a class such as a pydantic BaseModel"
+        ) from error
+
+
+@lru_cache(maxsize=256)
+def _reader(kind: Any) -> TypeAdapter[Any]:
     try:
         return TypeAdapter(kind)
     except (PydanticSchemaGenerationError, PydanticUserError) as error:

@@ -24,7 +24,7 @@ from .engine import (
 )
 from .errors import ActivityError, TurnDropped, VerificationFailed, WorkflowMisuse, WrongSignal
 from .undoing import run_or_undo
-from .waits import Several, Winner, all_done, any_done
+from .waits import Several, Step, Winner, all_done, any_done
 
 R = TypeVar("R")
 S = TypeVar("S")
@@ -38,6 +38,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _IDS = uuid.uuid5(uuid.NAMESPACE_URL, "wakeful:turn")
 
 
+DROPS_MAX = 100
+"""Times that a function which is let go is told so; one that still goes on catches whatever it is told."""
+
+
 class Turn:
     """One turn of one session, as its workflow sees it. Its methods work while the turn's own function runs."""
 
@@ -45,6 +49,7 @@ class Turn:
         self, engine: Engine, *, tenant: str, session_id: str, number: int, stretch: int = 0
     ) -> None:
         self._engine = engine
+        self._drops = 0
         self._ids_drawn = 0
         self._numbers_drawn = 0
         self._place = f"{number}.{stretch}" if stretch else f"{number}"
@@ -61,6 +66,7 @@ class Turn:
         and `ActivityError` of kind `undone` is raised.
         """
         checked_action(action, "run")
+        await self._here()
         payload = await run_or_undo(self._live, action, checked_choice(on_uncertain))
         result: R = read_json(action.activity.result_type, payload.inline or b"null")
         return result
@@ -73,12 +79,12 @@ class Turn:
         checked_action(action, "approval")
         if not action.needs_approval():
             return Approval(granted=True, decision="not_needed", actor="", comment="")
-        decided: Approval = await self._live().approval(action)
+        decided: Approval = await (await self._here()).approval(action)
         return decided
 
     async def sleep(self, duration: Duration) -> None:
         """Waits on the log's clock, without holding a process."""
-        await self._live().sleep(to_ms(duration))
+        await (await self._here()).sleep(to_ms(duration))
 
     @overload
     async def signal(self, name: str) -> Any: ...
@@ -91,7 +97,7 @@ class Turn:
         raises `WrongSignal`.
         """
         kind = reader(kind)
-        data = await self._live().signal(checked_name(name, "signal name"))
+        data = await (await self._here()).signal(checked_name(name, "signal name"))
         try:
             return read_json(kind, data.inline or b"null")
         except ValidationError as error:
@@ -102,7 +108,7 @@ class Turn:
 
         There may be none, unless `wait`: then it waits for the first.
         """
-        taken: list[Message] = await self._live().inbox(wait=bool(wait))
+        taken: list[Message] = await (await self._here()).inbox(wait=bool(wait))
         return taken
 
     @overload
@@ -151,7 +157,7 @@ class Turn:
 
     async def say(self, message: Any) -> None:
         """Sends a reply (text, or anything that is JSON) to whoever listens to the session's outcomes."""
-        self._live().say(message)
+        (await self._here()).say(message)
 
     async def artifact(self, artifact_id: str, version: str) -> None:
         """Records that the turn relies on this version of something outside: a document, a price list, a data set."""
@@ -217,9 +223,16 @@ class Turn:
         holds = read_json(check.activity.result_type, payload.inline or b"null")
         return None if holds else VerificationFailed(name, None)
 
+    async def _here(self) -> Engine:
+        """The engine; a function that catches its end again and again is left where it stands, not asked for ever."""
+        if self._engine.dead and self._drops >= DROPS_MAX:
+            await Step("dropped")
+        return self._live()
+
     def _live(self) -> Engine:
         engine = self._engine
         if engine.running and engine.dead:
+            self._drops += 1
             raise TurnDropped
         if not engine.running:
             raise WorkflowMisuse(

@@ -74,6 +74,8 @@ class Strand:
             waited = self._generator.send(None)
         except StopIteration as returned:
             self.done, self.value = True, returned.value
+        except WorkflowMisuse:
+            raise  # at once: nobody should wait for the others to be told of it
         except Exception as error:  # noqa: BLE001 - raised again where the strands are awaited
             self.done, self.error = True, error
         else:

@@ -93,11 +93,6 @@ async def again_for_nothing(turn: Turn) -> object:
     return turn.again(Desk())
 
 
-async def again_too_early(turn: Turn) -> object:
-    await turn.first(turn.run(holds.call()), turn.inbox())
-    return turn.again(Desk())
-
-
 async def returns_nothing(turn: Turn) -> object:
     return None
 
@@ -124,7 +119,6 @@ DONE = {
     "uses another turn's `turn`": kept,
     "asks for a step at its end": after_the_end,
     "goes again for nothing": again_for_nothing,
-    "goes again too early": again_too_early,
     "returns something else": returns_nothing,
     "names what nobody can send": unnamed,
     "verifies with a write": verified_by_a_write,

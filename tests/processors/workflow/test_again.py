@@ -158,17 +158,41 @@ async def leaves_one_running(turn: Turn, desk: Desk, message: Message) -> Desk:
         (twice, "turn.again was called after turn.again"),
         (completes_first, "turn.again was called after turn.complete"),
         (completes_after, "turn.complete was called after turn.again"),
-        (leaves_one_running, "while it still waits for activity find_order"),
     ],
 )
 def test_again_is_refused_where_it_cannot_be(function: Any, told: str) -> None:
     hand = hand_of(function)
     out = hand.open()
-    if function is leaves_one_running:
-        out = hand.signal("go")
     assert out[-1].reason == "workflow_misuse"
     assert told in out[-1].detail
     assert not hand.bodies(r.TurnContinued)
+
+
+def test_what_lost_in_first_and_runs_on_ends_with_its_stretch() -> None:
+    hand = hand_of(leaves_one_running)
+    hand.open()
+    out = hand.signal("go")
+    cancelled = [body for body in out if isinstance(body, r.ActivityCancelled)]
+    assert [(body.activity_id, body.reason) for body in cancelled] == [("1.1", "the stretch ended")]
+    assert hand.bodies(r.TurnContinued)
+    assert hand.session.state.hold is None
+
+
+def test_an_action_approved_twice_may_run_twice() -> None:
+    async def pays_twice(turn: Turn, desk: Desk, message: Message) -> Desk:
+        action = refund.call(500)
+        await turn.gather(turn.approval(action), turn.approval(action))
+        await turn.run(action)
+        await turn.run(action)
+        return desk
+
+    hand = hand_of(pays_twice)
+    hand.open()
+    for asked in hand.bodies(r.ApprovalRequested):
+        hand.decide(proposal=asked)
+    hand.result("1.3", "first")
+    hand.result("1.4", "second")
+    assert hand.session.state.status == "Suspended"
 
 
 def test_a_stretch_that_only_looks_is_not_for_ever() -> None:
@@ -179,7 +203,7 @@ def test_a_stretch_that_only_looks_is_not_for_ever() -> None:
     hand = hand_of(spins)
     out = hand.open()
     assert kinds(out)[-1] == "CommandParked"
-    assert "the workflow loops" in hand.last(r.SessionHeld).detail
+    assert "await a result in its loop" in hand.last(r.SessionHeld).detail
 
 
 def test_an_approval_that_was_not_used_is_gone_with_its_stretch() -> None:
