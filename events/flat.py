@@ -17,7 +17,7 @@ from typing import Any
 
 from fastavro import parse_schema, schemaless_writer
 
-from .limits import ITEMS_MAX
+from .limits import ITEMS_MAX, item_weight
 from .shapes import Field, Shape, builder, many_packer
 
 PLANS_MAX = 4_096
@@ -46,7 +46,7 @@ class _Plan:
     names: tuple[str, ...]
     branches: dict[str, Any]
     converts: tuple[tuple[int, Callable[[Any], object]], ...]
-    arrays: tuple[int, ...]
+    arrays: tuple[tuple[int, int], ...]
     schema: Any
 
 
@@ -111,18 +111,29 @@ class FlatWriter:
             elif field.shape is not None:
                 converts.append((index, field.shape.pack))
         schema = parse_schema({"type": "record", "name": "Flat", "fields": fields})
-        arrays = [i for i, leaf in enumerate(self._leaves) if leaf.field and leaf.field.many]
+        arrays = [
+            (i, item_weight(_values_in(leaf.field)))
+            for i, leaf in enumerate(self._leaves)
+            if leaf.field and leaf.field.many
+        ]
         plan = _Plan(tuple(names), branches, tuple(converts), tuple(arrays), schema)
         if len(self._plans) < PLANS_MAX:
             self._plans[kinds] = plan
         return plan
 
 
-def _check_items(values: Sequence[Any], arrays: Sequence[int]) -> None:
-    """More items than a reader takes (`scan.py`) are not written; no array's items hold arrays."""
-    count = sum(len(values[index]) for index in arrays)
+def _check_items(values: Sequence[Any], arrays: Sequence[tuple[int, int]]) -> None:
+    """More items than a reader takes (`scan.py`) are not written."""
+    count = sum(len(values[index]) * weight for index, weight in arrays)
     if count > ITEMS_MAX:
         raise ValueError(f"over {ITEMS_MAX} items in the arrays of one record: {count}")
+
+
+def _values_in(field: Field) -> int:
+    """How many values one item holds at most, as `scan.py` counts them."""
+    if field.shape is None:
+        return 1
+    return sum(1 if inner.many else _values_in(inner) for inner in field.shape.fields)
 
 
 @dataclass(frozen=True, slots=True)

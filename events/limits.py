@@ -38,7 +38,16 @@ NAME_BYTES_MAX = KIB
 """Any other text of a command (ids, actor, channel): copied into each event it leads to, and into dedupe."""
 
 ITEMS_MAX = 10_000
-"""Items in all arrays of one record: reading so many takes about 0.1 s where each holds a payload, else half of it."""
+"""Items in all arrays of one record: reading them stays below 50 ms. One of many values counts for several."""
+
+VALUES_PER_ITEM = 4
+"""Values, those of records inside it included, that are one item's worth."""
+
+
+def item_weight(values: int) -> int:
+    """For how many an item of so many values counts; writers and readers ask the same."""
+    return max(1, values // VALUES_PER_ITEM)
+
 
 KEPT_COMMANDS_MAX = 1_000
 """Messages in a session's queue and commands kept while it is held, together; more are refused."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from .errors import Undecodable
-from .limits import ITEMS_MAX
+from .limits import ITEMS_MAX, item_weight
 
 SCAN_ABOVE = 16 * 1024
 """Bytes up to which a record may hold whatever it can: a few thousand items, a few milliseconds."""
@@ -36,6 +36,16 @@ def _collect(kind: Any, named: dict[str, Any]) -> None:
         named[kind["name"]] = kind
         for field in kind["fields"]:
             _collect(field["type"], named)
+
+
+def _values_in(kind: Any, named: dict[str, Any]) -> int:
+    """How many values one of this type holds at most, an array counted as one."""
+    if isinstance(kind, list):
+        return max(_values_in(branch, named) for branch in kind)
+    record = named.get(kind) if isinstance(kind, str) else kind
+    if record is None or record["type"] != "record":
+        return 1
+    return sum(_values_in(field["type"], named) for field in record["fields"])
 
 
 class _Walk:
@@ -79,11 +89,12 @@ class _Walk:
             self.record(self.named[kind])
 
     def array(self, items: Any) -> None:
+        weight = item_weight(_values_in(items, self.named))
         while count := self.number():
             if count < 0:
                 count = -count
                 self.number()
-            self.items += count
+            self.items += count * weight
             if self.items > ITEMS_MAX:
                 raise Undecodable("too_large", f"over {ITEMS_MAX} items in its arrays")
             for _ in range(count):

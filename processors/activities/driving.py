@@ -113,17 +113,22 @@ class Driver:
 
     def _begin(self, attempt: Attempt, step: Run | LookUp | Ask) -> None:
         """In the thread that makes the call, just before it."""
+        if isinstance(step, Run):
+            self._make_sure(attempt.job)
         attempt.limit_at = self._monotonic() + attempt.job.task.start_to_close_ms / 1000
         if not isinstance(step, Run):
             return
-        if attempt.job.once and self._is_too_late(attempt.job):
-            raise _TooLate
-        if attempt.job.task.contract == LOOKUP and self._is_stale(attempt.job):
-            raise _MustLook
         if not self._attempts.call(attempt.job):
             raise Spoken
         self._running.begins(attempt.job)
         self._hit("w.dispatched")
+
+    def _make_sure(self, job: Job) -> None:
+        """That the call may still be made, however long ago that was asked: the process may have been stopped since."""
+        if job.once and self._is_too_late(job):
+            raise _TooLate
+        if job.task.contract == LOOKUP and self._is_stale(job):
+            raise _MustLook
 
     def _is_too_late(self, job: Job) -> bool:
         """By the log, or by this worker's own clock since it took the task: it may have been stopped in between."""

@@ -18,10 +18,10 @@ from .offsets import Ticket
 class Job:
     """One attempt to run. `fresh`: it was never handed to any worker before, so nothing of it can have run.
 
+    `seen_ms` is when its task came into the log, if it lay there before this worker had its partition: another may run it.
     `taken_at` is in seconds of its worker's own clock, `log_ms` the newest log time that was known then, and `gaps` how
-    often the worker had been silent for longer than a session by the time this job was last sure of its own. `begun` is set before the activity's function is called, and
-    tells from then on that it may have done something. `seen_ms` is when its task came into the log, if it lay there before
-    this worker had its partition: another may run it.
+    often the worker had been silent for too long when it was last sure of the job (`hearing.py`). `begun` is set before
+    the activity's function is called, and tells from then on that it may have done something.
     """
 
     task: ActivityTask

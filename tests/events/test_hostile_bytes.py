@@ -111,9 +111,7 @@ def test_hostile_bytes_cost_neither_the_process_nor_time_nor_memory(name: str) -
         started = time.thread_time()
         with contextlib.suppress(Undecodable):  # most are; what counts is the cost
             codec.decode_body(body, fingerprint)
-        assert (
-            time.thread_time() - started < 0.5
-        )  # 0.12 s for items with payloads, and room for a busy machine
+        assert time.thread_time() - started < 0.15  # 50 ms, and room for a busy machine
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 * 1024
 
 
