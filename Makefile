@@ -6,12 +6,14 @@ SEEDS ?= 2000
 KILLS ?= 200
 SEED ?=
 PYTEST_ARGS ?=
+JOBS ?= 2
+PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 QUIET := --quiet --disable-pip-version-check --root-user-action=ignore
 COMPILE := $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header --no-config
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check up down clean bench simulate chaos lock
+.PHONY: help install demo test check lint up down clean bench simulate chaos lock
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' Makefile
@@ -29,15 +31,17 @@ demo: install  ## run the triage agent over customer messages, with two kills in
 	$(BIN)/wakeful demo
 
 test: install  ## run all tests on a local stack of their own
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(PYTEST) $(PYTEST_ARGS)
 
-check: install  ## lint, types, import contracts, schema gate and the pure tests: under a minute
+check: lint  ## lint and the pure tests
+	$(PYTEST) -q -m "not kafka and not postgres and not slow"
+
+lint: install  ## style, types, import contracts and the schema gate
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m wakeful.schemas.gate
-	$(BIN)/python -m pytest -q -m "not kafka and not postgres and not slow"
 
 up: install  ## start the local stack: Kafka, Postgres and Valkey
 	$(BIN)/wakeful up

@@ -1,6 +1,7 @@
 """Fixtures for all tests: one local stack per run, a database per module, a namespace per test.
 
-A test that asks for one of these is marked `kafka` or `postgres` by that alone.
+A test that asks for one of these is marked `kafka` or `postgres` by that alone. These and the slow ones come first:
+`make test` deals the tests to two processes, and the one that has the pure half helps the other when it is through.
 """
 
 import os
@@ -22,12 +23,16 @@ MARKS = {
 }
 
 
+LONG = frozenset({"kafka", "postgres", "slow", "chaos"})
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests by the fixtures they use."""
+    """Mark tests by the fixtures they use; the long ones to the front, otherwise in the order they were in."""
     for item in items:
         for fixture in getattr(item, "fixturenames", ()):
             for mark in MARKS.get(fixture, ()):
                 item.add_marker(mark)
+    items.sort(key=lambda item: LONG.isdisjoint(mark.name for mark in item.iter_markers()))
 
 
 @pytest.fixture(scope="session")
