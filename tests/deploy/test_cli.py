@@ -5,11 +5,10 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import structlog
 import typer.main
 
 from wakeful.deploy import loading
@@ -54,9 +53,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Iterator[Run]:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Runs a command in this process, where no stack is: code, stdout, stderr."""
     for name in os.environ:
         if name.startswith("WAKEFUL_"):
@@ -69,8 +66,7 @@ def run(
         out, err = capsys.readouterr()
         return code, out, err
 
-    yield run_one
-    structlog.reset_defaults()
+    return run_one
 
 
 def commands(command: object, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
