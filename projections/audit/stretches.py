@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ...events import records as r
+from ...events.contracts import WAIT
 from .evidence import Violation
 from .history import Fact, History, of
 
@@ -73,7 +74,7 @@ def _opens(body: r.EventBody, turn: _Turn) -> None:
     match body:
         case r.ActivityRequested():
             turn.waits[body.activity_id] = "activity"
-            if body.on_uncertain != "wait":
+            if body.on_uncertain != WAIT:
                 turn.decides.add(body.activity_id)
         case r.ApprovalRequested():
             turn.waits[body.proposal_id] = "approval"
