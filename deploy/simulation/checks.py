@@ -78,9 +78,9 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
     folded = refold(history)
     for _, promise in CHECKS:
         for violation in promise(history, folded):
-            findings.add(f"I{violation.invariant}", str(violation))
+            findings.add(violation.promise, str(violation))
     for violation in stored(history, world.scene.blobs, DIGEST_KEY):
-        findings.add(f"I{violation.invariant}", str(violation))
+        findings.add(violation.promise, str(violation))
     if not rested:
         findings.add("I38", "the world did not come to rest after healing")
     findings.extend("I11", world.observer.differences())
