@@ -37,7 +37,8 @@ def report(
         return _of_running(running, header, body, now_ms)
     newest = _newest(running) if running is not None else body.attempt
     if body.attempt > newest or not _ever_requested(state, body.activity_id):
-        told = f"activity {body.activity_id!r}, attempt {body.attempt} was never dispatched in this session"
+        told = f"activity {body.activity_id!r}, attempt {body.attempt} was never dispatched in this session: "
+        told += "report an attempt that a task named, to the session it named"
         return Refusal("scope", "unknown_activity", told)
     if isinstance(body, m.HeartbeatActivity | m.ReturnActivity):
         return []  # of an attempt that is over: nothing hangs on it

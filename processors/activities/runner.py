@@ -142,7 +142,7 @@ class Runner:
                 task,
                 UNKNOWN_ACTIVITY,
                 "",
-                f"no activity {task.name!r} is loaded here (loaded: {loaded})",
+                f"no activity {task.name!r} is loaded here (loaded: {loaded}): deploy it to this queue's workers",
             )
         try:
             arguments = activity.typed_json(self._arguments(task))
