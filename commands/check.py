@@ -22,6 +22,7 @@ from ..events.state import (
     SessionState,
     State,
 )
+from ..events.verdicts import APPROVE, COMPLETED, DECISIONS, FAILED, REJECT, RESOLUTIONS
 from . import models as m
 from .next_valid import why_ended
 
@@ -123,7 +124,7 @@ def check_unknown(command: m.Command, workflows: frozenset[str]) -> Refusal | No
         return Refusal(
             "scope",
             "unknown_workflow",
-            f"no workflow {body.workflow!r} is loaded here (loaded: {loaded})",
+            f"no workflow {body.workflow!r} is loaded here (loaded: {loaded}): open one of these, or load it",
         )
     return None
 
@@ -154,9 +155,11 @@ def check_age(head: Head, issued_at_ms: int, now_ms: int) -> Refusal | None:
 
 def _ended(state: State, command: m.Command) -> Refusal | None:
     if isinstance(command.body, m.OpenSession):
-        return Refusal(
-            "ordering", "already_open", f"the session exists already (workflow {state.workflow!r})"
+        told = (
+            f"session {command.header.session_id!r} exists already (workflow {state.workflow!r}): "
+            "send it a message, or open one with another id"
         )
+        return Refusal("ordering", "already_open", told)
     return Refusal("freshness", "session_ended", why_ended(state)) if state.ended else None
 
 
@@ -186,9 +189,8 @@ def _freshness(state: State, command: m.Command) -> Refusal | None:
             return _resolution(state, resolving, tenant)
         case m.ReleaseSession():
             if state.hold is None:
-                return Refusal(
-                    "freshness", "not_held", "the session is not held: there is nothing to release"
-                )
+                told = f"the session is {state.status.lower()} and not held: there is nothing to release, go on without"
+                return Refusal("freshness", "not_held", told)
         case _:
             pass
     return None
@@ -212,24 +214,29 @@ def _trigger(trigger: str) -> Refusal | None:
 
 
 def _resolution(state: State, body: m.ResolveActivity, tenant: str) -> Refusal | None:
-    if body.resolution not in ("completed", "failed"):
-        told = f"resolution {body.resolution!r} is neither 'completed' nor 'failed'"
+    if body.resolution not in RESOLUTIONS:
+        told = f"resolution {body.resolution[:NAME_LENGTH_MAX]!r} is neither {COMPLETED!r} nor {FAILED!r}: say which it was"
         return Refusal("freshness", "unknown_resolution", told)
     if any(u.activity_id == body.activity_id for u in state.uncertain):
-        if (body.resolution == "completed") == (body.result is not None):
+        if (body.resolution == COMPLETED) == (body.result is not None):
             return None if body.result is None else _message(body.result, tenant)
-        told = "a completed activity has a result, and a failed one has none"
-        return Refusal("freshness", "wrong_result", f"{told}: resolve {body.activity_id} so")
+        came, advice = (
+            ("without", "give what it would have returned")
+            if body.result is None
+            else ("with", "leave the result out")
+        )
+        told = f"activity {body.activity_id!r} is resolved as {body.resolution!r} {came} a result: {advice}"
+        return Refusal("freshness", "wrong_result", told)
     for past in reversed(state.settled):
         if past.activity_id == body.activity_id:
-            told = f"activity {body.activity_id} is {past.outcome} already"
+            told = f"activity {body.activity_id!r} is {past.outcome} already: nothing is left to resolve"
             return Refusal("ordering", "already_settled", told)
-    open_ids = ", ".join(u.activity_id for u in state.uncertain) or "none"
-    return Refusal(
-        "freshness",
-        "not_uncertain",
-        f"activity {body.activity_id!r} is not uncertain here (uncertain: {open_ids})",
+    open_ids = ", ".join(u.activity_id for u in state.uncertain)
+    told = (
+        f"activity {body.activity_id!r} is not uncertain here (uncertain: {open_ids or 'none'}): "
     )
+    told += "resolve one of these" if open_ids else "nothing is to be resolved"
+    return Refusal("freshness", "not_uncertain", told)
 
 
 def _message(payload: Payload, tenant: str) -> Refusal | None:
@@ -239,7 +246,10 @@ def _message(payload: Payload, tenant: str) -> Refusal | None:
     """
     if payload.ref is not None:
         told = why_no_reference(payload, tenant)
-        return None if told is None else Refusal("freshness", "invalid_payload", told)
+        advice = "send the data inline, or put it into the store and refer to it as the client does"
+        return (
+            None if told is None else Refusal("freshness", "invalid_payload", f"{told}: {advice}")
+        )
     if payload.inline is not None and len(payload.inline) > PAYLOAD_MAX:
         told = f"a message of {len(payload.inline)} bytes is over the limit of {PAYLOAD_MAX}: send a reference"
         return Refusal("freshness", "payload_too_large", told)
@@ -260,12 +270,9 @@ def _data_size(payload: Payload) -> int:
 
 
 def _decision(state: State, decision: m.DecideApproval) -> Refusal | None:
-    if decision.decision not in ("approve", "reject"):
-        return Refusal(
-            "freshness",
-            "unknown_decision",
-            f"decision {decision.decision!r} is neither 'approve' nor 'reject'",
-        )
+    if decision.decision not in DECISIONS:
+        told = f"decision {decision.decision[:NAME_LENGTH_MAX]!r} is neither {APPROVE!r} nor {REJECT!r}: say one of them"
+        return Refusal("freshness", "unknown_decision", told)
     for proposal in state.approvals:
         if proposal.proposal_id == decision.proposal_id:
             if proposal.digest == decision.digest:
@@ -279,12 +286,9 @@ def _decision(state: State, decision: m.DecideApproval) -> Refusal | None:
     for past in reversed(state.decided):
         if past.proposal_id == decision.proposal_id:
             by = f" by {past.actor}" if past.actor else ""
-            return Refusal(
-                "ordering", "already_decided", f"{decision.proposal_id} was {past.decision}{by}"
-            )
-    open_ids = ", ".join(a.proposal_id for a in state.approvals) or "none"
-    return Refusal(
-        "freshness",
-        "unknown_proposal",
-        f"no proposal {decision.proposal_id!r} is open here (open: {open_ids})",
-    )
+            told = f"{decision.proposal_id} was {past.decision}{by}, and that stands: look at what became of it"
+            return Refusal("ordering", "already_decided", told)
+    open_ids = ", ".join(a.proposal_id for a in state.approvals)
+    told = f"no proposal {decision.proposal_id!r} is open here (open: {open_ids or 'none'}): "
+    told += "decide one of these" if open_ids else "nothing is to be decided"
+    return Refusal("freshness", "unknown_proposal", told)

@@ -22,6 +22,7 @@ from ..events.log.protocol import Log
 from ..events.payloads import load_json
 from ..events.records import Payload
 from ..events.topics import Topics
+from ..events.verdicts import COMPLETED, DECISIONS, FAILED, RESOLUTIONS
 from . import inputs
 from .models import (
     CancelSession,
@@ -161,14 +162,14 @@ class Client:
 
         The `result` is JSON, as the tool would have returned it. With a `command_id` a repeat changes nothing.
         """
-        if resolution not in ("completed", "failed"):
+        if resolution not in RESOLUTIONS:
             raise Rejected(
                 f"resolution {resolution!r} is not one: use 'completed' or 'failed', for what happened"
             )
-        if resolution == "failed" and result is not None:
+        if resolution == FAILED and result is not None:
             raise Rejected("a failed activity has no result: leave it out, or say 'completed'")
         found = None
-        if resolution == "completed":
+        if resolution == COMPLETED:
             found = self.payload(result, "result")
         body = ResolveActivity(
             inputs.activity_id(activity_id), resolution, found, inputs.text("comment", comment)
@@ -187,7 +188,7 @@ class Client:
         expected_seq: int | None = None,
     ) -> Receipt:
         """Decides the proposal whose action has this digest (bytes, or hex as it is shown)."""
-        if decision not in ("approve", "reject"):
+        if decision not in DECISIONS:
             raise Rejected(f"decision {decision!r} is not one: use 'approve' or 'reject'")
         body = DecideApproval(
             inputs.name("proposal id", proposal_id),

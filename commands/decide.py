@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..events import records as r
+from ..events import verdicts
 from ..events.limits import RESULTS_BYTES_SPARE, RESULTS_SPARE
 from ..events.state import MESSAGE, Head, SessionState, State, silent_from
 from . import models as m
@@ -136,7 +137,7 @@ def _external(state: State, command: m.Command) -> list[r.EventBody]:
         case m.SendMessage(message=message):
             return [r.MessageReceived(command.header.command_id, message)]
         case m.DecideApproval(
-            proposal_id=proposal_id, digest=digest, decision="approve", comment=comment
+            proposal_id=proposal_id, digest=digest, decision=verdicts.APPROVE, comment=comment
         ):
             return [r.ApprovalGranted(proposal_id, digest, comment)]
         case m.DecideApproval(proposal_id=proposal_id, digest=digest, comment=comment):
@@ -177,7 +178,7 @@ def cancellation(state: State, reason: str) -> list[r.EventBody]:
         r.CancellationRequested(reason),
         *withdrawals(state, "the session is cancelled"),
         r.SessionCancelled(
-            done=tuple(s.activity_id for s in state.settled if s.outcome == "completed"),
+            done=tuple(s.activity_id for s in state.settled if s.outcome == verdicts.COMPLETED),
             undone=tuple(a.proposal_id for a in state.approvals),
             uncertain=tuple(activity_id for activity_id, _ in in_doubt),
         ),

@@ -56,7 +56,9 @@ def activity_id(value: str) -> str:
 def text(what: str, value: str) -> str:
     """A sentence, or none."""
     if len(value) > TEXT_MAX:
-        raise InvalidPayload(f"the {what} has {len(value)} characters and the limit is {TEXT_MAX}")
+        raise InvalidPayload(
+            f"the {what} has {len(value)} characters and the limit is {TEXT_MAX}: shorten it"
+        )
     try:
         value.encode()
     except UnicodeEncodeError as error:
@@ -89,5 +91,7 @@ def digest(value: bytes | str) -> bytes:
 def seq(value: int | None) -> int | None:
     """A session's version, or none."""
     if value is not None and not 0 <= value <= SEQ_MAX:
-        raise Rejected(f"expected_seq is {value}, it must be zero or more, and a number of 64 bits")
+        raise Rejected(
+            f"expected_seq is {value}: give the number of the session's last event, from 0 to {SEQ_MAX}"
+        )
     return value

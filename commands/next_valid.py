@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..events.records import NextValid, Obligation
 from ..events.state import OpenActivity, State, Status
+from ..events.verdicts import UNCERTAIN
 
 
 def next_valid(state: State) -> tuple[NextValid, ...]:
@@ -32,7 +33,7 @@ def obligations(state: State) -> tuple[Obligation, ...]:
             for t in state.timers
         ),
         *(
-            (u.step, Obligation("uncertain", u.activity_id, u.name, None, "waits to be resolved"))
+            (u.step, Obligation(UNCERTAIN, u.activity_id, u.name, None, "waits to be resolved"))
             for u in state.uncertain
         ),
         *((w.step, Obligation(w.kind, w.wait_id, w.name, None, "waits")) for w in state.receives),

@@ -10,8 +10,10 @@ from __future__ import annotations
 from ..events import records as r
 from ..events.contracts import ONCE
 from ..events.evolve_activities import failure_digest
-from ..events.retries import HEARTBEAT, SCHEDULE_TO_CLOSE, leaves_doubt, may_retry, retry_due_ms
+from ..events.failures import HEARTBEAT, NOTHING_DONE, SCHEDULE_TO_CLOSE, TIMED_OUT
+from ..events.retries import leaves_doubt, may_retry, retry_due_ms
 from ..events.state import OpenActivity, State
+from ..events.verdicts import COMPLETED, FAILED
 from . import models as m
 from .check import Refusal
 
@@ -35,7 +37,8 @@ def report(
         return _of_running(running, header, body, now_ms)
     newest = _newest(running) if running is not None else body.attempt
     if body.attempt > newest or not _ever_requested(state, body.activity_id):
-        told = f"activity {body.activity_id!r}, attempt {body.attempt} was never dispatched in this session"
+        told = f"activity {body.activity_id!r}, attempt {body.attempt} was never dispatched in this session: "
+        told += "report an attempt that a task named, to the session it named"
         return Refusal("scope", "unknown_activity", told)
     if isinstance(body, m.HeartbeatActivity | m.ReturnActivity):
         return []  # of an attempt that is over: nothing hangs on it
@@ -45,7 +48,7 @@ def report(
 def timed_out(activity: OpenActivity) -> r.ActivityFailed | r.ActivityUncertain:
     """The end of an activity at its deadline."""
     told = f"no result for {activity.name} before its schedule-to-close deadline at {activity.deadline_ms}"
-    failure = r.Failure(kind="timed_out", type=SCHEDULE_TO_CLOSE, message=told, detail="")
+    failure = r.Failure(kind=TIMED_OUT, type=SCHEDULE_TO_CLOSE, message=told, detail="")
     rests = activity.retry_due_ms is not None
     doubt = activity.doubtful if rests else leaves_doubt(activity, failure)
     return _ended(activity, activity.attempt, failure, "", doubt=doubt)
@@ -54,7 +57,7 @@ def timed_out(activity: OpenActivity) -> r.ActivityFailed | r.ActivityUncertain:
 def fell_silent(activity: OpenActivity, session: str, now_ms: int) -> r.EventBody:
     """What follows when an attempt has not been heard of for its heartbeat interval, which ended at `now_ms`."""
     told = f"no heartbeat of {activity.name} for {activity.heartbeat_ms} ms"
-    failure = r.Failure(kind="timed_out", type=HEARTBEAT, message=told, detail="")
+    failure = r.Failure(kind=TIMED_OUT, type=HEARTBEAT, message=told, detail="")
     return _failed(activity, session, failure, "", now_ms)
 
 
@@ -149,12 +152,12 @@ def _late(state: State, body: m.CompleteActivity | m.FailActivity) -> list[r.Eve
             return []
         if doubtful:
             return [r.ActivityCompleted(*attempt, body.result, body.worker, body.recovered)]
-        return [r.LateResultRecorded(*attempt, "completed", body.result, None, body.worker)]
+        return [r.LateResultRecorded(*attempt, COMPLETED, body.result, None, body.worker)]
     if _known(state, (*attempt, failure_digest(body.failure))):
         return []
-    if doubtful and body.failure.kind == "nothing_done":
+    if doubtful and body.failure.kind == NOTHING_DONE:
         return [r.ActivityFailed(*attempt, body.failure, body.worker)]
-    return [r.LateResultRecorded(*attempt, "failed", None, body.failure, body.worker)]
+    return [r.LateResultRecorded(*attempt, FAILED, None, body.failure, body.worker)]
 
 
 def _known(state: State, report: tuple[str, int, bytes]) -> bool:

@@ -27,5 +27,5 @@ def prove_blobs(given: Settings) -> None:
         FsspecBlobs(given.blobs).prove()
     except BlobUnavailable as fault:
         raise Stopped(
-            Exit.USAGE, f"WAKEFUL_BLOBS cannot be opened: {fault.message}; install its driver"
+            Exit.USAGE, f"WAKEFUL_BLOBS cannot be opened: {fault.message}, or name another store"
         ) from fault

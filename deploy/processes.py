@@ -53,6 +53,7 @@ INSIDE = "p.commit_sent"
 """The crash point whose kill must land inside the call that follows it."""
 
 INSIDE_S = 0.001
+"""How long that kill waits: time for the call to begin, and shorter than a commit."""
 
 POSTGRES_LIMIT_S = 10.0
 """How long a projector waits for its database before its supervisor tries again."""
@@ -297,13 +298,19 @@ def _spare_collections() -> None:
     gc.set_threshold(*GC_THRESHOLDS)
 
 
-def crash_points(settings: Settings) -> Callable[[str], None]:
-    """`hit` for this process; see the module."""
+def crash_points(
+    settings: Settings, pause: Callable[[float], object] = time.sleep
+) -> Callable[[str], None]:
+    """`hit` for this process; see the module. `pause` takes seconds, and holds up the kill inside a call."""
     passing = ""
+
+    def kill_soon() -> None:
+        pause(INSIDE_S)
+        kill_self()
 
     def crash() -> None:
         if passing == INSIDE:
-            threading.Thread(target=_kill_soon, daemon=True).start()
+            threading.Thread(target=kill_soon, daemon=True).start()
         else:
             kill_self()
 
@@ -330,11 +337,6 @@ def on_signal(stop: Callable[[], None]) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _kill_soon() -> None:
-    time.sleep(INSIDE_S)
-    kill_self()
 
 
 def _pause(stopped: threading.Event, faults: int) -> None:

@@ -174,7 +174,9 @@ class Supervisor:
         with self._guard:
             process = self._child(name).process
             if process is None or process.poll() is not None:
-                raise Stopped(Exit.NOT_FOUND, f"{name} does not run at the moment")
+                raise Stopped(
+                    Exit.NOT_FOUND, f"{name} does not run at the moment: it is started again soon"
+                )
             process.send_signal(number)
             return process.pid
 
@@ -268,7 +270,7 @@ class Supervisor:
 
     def _spawn(self, child: _Child) -> None:
         if self._pipe is None:
-            raise RuntimeError("the supervisor is not started")
+            raise RuntimeError("the supervisor is not started: call start() first")
         path = self.log_path(child.name)
         if path.exists() and path.stat().st_size > LOG_KEEP_BYTES:
             path.replace(path.with_suffix(".log.1"))

@@ -99,7 +99,11 @@ class PatientBlobs:
     def _patiently(self, call: Callable[[], T]) -> T:
         now = self._monotonic()
         if now < self._rests_until:
-            raise BlobUnavailable("the store did not answer a moment ago, and is not asked yet")
+            left_s = self._rests_until - now
+            raise BlobUnavailable(
+                f"the store did not answer a moment ago, and is not asked for another {left_s:.1f} s: "
+                f"try again then, and check {SETTING} if it stays so"
+            )
         give_up, pause = now + self._limit_s, PAUSE_MS / 1000
         while True:
             try:
@@ -115,7 +119,8 @@ class PatientBlobs:
         """What the call gives, if it does so in time; its thread is let go otherwise."""
         if self._left_behind >= LEFT_BEHIND_MAX:
             raise BlobUnavailable(
-                f"{LEFT_BEHIND_MAX} calls of the store have not come back: check {SETTING}"
+                f"{LEFT_BEHIND_MAX} calls of the store have not come back, and no other is begun: "
+                f"check that {SETTING} can be reached, or start this process again"
             )
         answer: Future[T] = Future()
 
@@ -133,7 +138,9 @@ class PatientBlobs:
                 raise
         self._count_left_behind(1)
         answer.add_done_callback(lambda _: self._count_left_behind(-1))
-        raise BlobUnavailable(f"no answer of the store within {self._limit_s:g} s: check {SETTING}")
+        raise BlobUnavailable(
+            f"no answer of the store within {self._limit_s:g} s: check that {SETTING} can be reached"
+        )
 
     def _count_left_behind(self, by: int) -> None:
         with self._lock:

@@ -14,8 +14,8 @@ from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any
 
-from .blobs import SETTING, check_ref, other_bytes
-from .errors import BlobDamaged, BlobMissing, BlobUnavailable, WakefulError
+from .blobs import SETTING, check_ref, missing, other_bytes
+from .errors import BlobDamaged, BlobUnavailable, WakefulError
 from .limits import BLOB_MAX
 
 if TYPE_CHECKING:
@@ -59,9 +59,11 @@ class FsspecBlobs:
             path = self._path(ref)
             size = self._size(path)
             if size is None:
-                raise BlobMissing(f"blob {ref} is not in the store")
+                raise missing(ref)
             if size > BLOB_MAX:
-                raise BlobDamaged(f"blob {ref} has {size} bytes, the limit is {BLOB_MAX}")
+                raise BlobDamaged(
+                    f"blob {ref} has {size} bytes, the limit is {BLOB_MAX}: restore it"
+                )
             data: bytes = self._opened[0].cat_file(path)
             return data
 
@@ -115,11 +117,12 @@ def _told(what: str) -> Iterator[None]:
     except WakefulError:
         raise
     except ImportError as error:
-        told = f"the driver of {SETTING} is not installed: {error}"
+        told = f"the driver of {SETTING} is not installed ({error}): install it"
         raise BlobUnavailable(told) from error
     except Exception as error:
         kind = type(error).__name__
-        raise BlobUnavailable(f"no answer of the store about {what}: {kind}: {error}") from error
+        told = f"no answer of the store about {what} ({kind}: {error})"
+        raise BlobUnavailable(f"{told}: check that {SETTING} can be reached") from error
 
 
 def _sync(file: IO[bytes]) -> None:

@@ -60,7 +60,7 @@ class MemoryBlobs:
         try:
             return self.held[check_ref(ref)]
         except KeyError:
-            raise BlobMissing(f"blob {ref} is not in the store") from None
+            raise missing(ref) from None
 
 
 def ref_of(tenant: str, digest: bytes) -> str:
@@ -112,14 +112,17 @@ def fetch(payload: Payload, tenant: str, digest_key: bytes, blobs: Blobs | None)
         return payload.inline or b"null"
     told = why_no_reference(payload, tenant)
     if told is not None:
-        raise BlobDamaged(told)
+        raise BlobDamaged(f"{told}: find out who wrote the record")
     if blobs is None:
-        raise BlobUnavailable(f"blob {ref} cannot be read without a store: set {SETTING}")
+        told = f"blob {ref} cannot be read without a store"
+        raise BlobUnavailable(f"{told}: set {SETTING} to where whoever wrote it puts them")
     data = blobs.get(ref)
     if len(data) != payload.size:
-        raise BlobDamaged(f"blob {ref} has {len(data)} bytes, the record says {payload.size}")
+        told = f"blob {ref} has {len(data)} bytes, the record says {payload.size}"
+        raise BlobDamaged(f"{told}: restore it")
     if not hmac.compare_digest(keyed_digest(data, digest_key), payload.digest):
-        raise BlobDamaged(f"blob {ref} does not have the bytes that its digest was made of")
+        told = f"blob {ref} does not have the bytes that its digest was made of, or not with this digest key"
+        raise BlobDamaged(f"{told}: restore it")
     return data
 
 
@@ -138,7 +141,11 @@ def why_no_reference(payload: Payload, tenant: str) -> str | None:
     except InvalidPayload as error:
         return error.message
     if payload.inline is not None or payload.encoding != JSON or payload.key_id is not None:
-        return f"a reference has the encoding 'json', no inline bytes and no key, this one to {ref} has"
+        inline = "no" if payload.inline is None else len(payload.inline)
+        return (
+            f"reference {ref} comes with encoding {payload.encoding!r}, {inline} inline bytes and key "
+            f"{payload.key_id!r}: expected 'json', none and none"
+        )
     if is_foreign(payload, tenant):
         return f"reference {ref} is not of tenant {tenant!r}"
     if ref != ref_of(tenant, payload.digest):
@@ -179,6 +186,11 @@ def _may_hold(hint: Any) -> bool:
         return any(_may_hold(part) for part in parts)
     kind: Any = hint
     return hint is Payload or (is_dataclass(hint) and bool(_holders(kind)))
+
+
+def missing(ref: str) -> BlobMissing:
+    """The fault of a get that finds nothing."""
+    return BlobMissing(f"blob {ref} is not in the store: put it back")
 
 
 def other_bytes(ref: str, *, size: int, found: int) -> BlobDamaged:

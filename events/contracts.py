@@ -1,4 +1,4 @@
-"""The words of the contracts as they are stored in requests and tasks, and what follows from them for topics."""
+"""The words of the contracts as they are stored in requests and tasks, and what follows from them for topics and doubts."""
 
 from __future__ import annotations
 
@@ -19,3 +19,9 @@ AT_MOST_ONCE = "write_once"
 
 ONCE = frozenset({UNDO, AT_MOST_ONCE})
 """Those whose tasks go to the `.once` topic of their queue."""
+
+WAIT = "wait"
+"""Where nobody knows whether it was done, its session waits for a resolution."""
+
+RAISE = "raise"
+"""There, its workflow is told at once, and decides by itself."""

@@ -15,6 +15,7 @@ from . import state as s
 from .errors import Unfoldable
 from .state import Head, SeenCommand, State, Status
 from .transitions import targets
+from .verdicts import APPROVED, EXPIRED, REJECTED
 
 Obligated = (
     activities.Active
@@ -145,12 +146,12 @@ def _evolve_obligation(state: State, status: str, body: Obligated, actor: str) -
         case r.ApprovalGranted():
             granted = (*state.grants, s.Grant(body.proposal_id, body.digest))
             return _decided(
-                replace(state, grants=granted), status, body.proposal_id, "approved", actor
+                replace(state, grants=granted), status, body.proposal_id, APPROVED, actor
             )
         case r.ApprovalRejected():
-            return _decided(state, status, body.proposal_id, "rejected", actor)
+            return _decided(state, status, body.proposal_id, REJECTED, actor)
         case r.ApprovalExpired():
-            return _decided(state, status, body.proposal_id, "expired", "")
+            return _decided(state, status, body.proposal_id, EXPIRED, "")
         case r.ApprovalWithdrawn():
             return _decided(state, status, body.proposal_id, "withdrawn", "")
         case r.TimerSet():

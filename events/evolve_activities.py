@@ -7,9 +7,11 @@ from hashlib import sha256
 
 from . import records as r
 from . import state as s
+from .contracts import WAIT
 from .errors import Unfoldable
 from .retries import leaves_doubt
 from .state import OpenActivity, State
+from .verdicts import CANCELLED, COMPLETED, FAILED, UNCERTAIN
 
 Active = (
     r.ActivityRequested
@@ -42,13 +44,13 @@ def evolve(state: State, status: str, body: Active) -> State:
         case r.ActivityRetried():
             return _retried(state, body)
         case r.ActivityCompleted():
-            return _settled(state, status, body, "completed", body.result.digest)
+            return _settled(state, status, body, COMPLETED, body.result.digest)
         case r.ActivityFailed():
-            return _settled(state, status, body, "failed", failure_digest(body.failure))
+            return _settled(state, status, body, FAILED, failure_digest(body.failure))
         case r.ActivityResolved():
             return _settled(state, status, body, body.resolution, b"")
         case r.ActivityCancelled():
-            return _settled(state, state.status, body, "cancelled", b"")
+            return _settled(state, state.status, body, CANCELLED, b"")
         case r.ActivityUncertain():
             return _in_doubt(state, body)
 
@@ -146,14 +148,14 @@ def _in_doubt(state: State, body: r.ActivityUncertain) -> State:
     running = _open(state, body.activity_id)
     left = tuple(a for a in state.activities if a.activity_id != body.activity_id)
     uncertain = state.uncertain
-    if running.on_uncertain == "wait":
+    if running.on_uncertain == WAIT:
         doubt = s.Uncertain(
             running.activity_id, running.step, running.name, body.attempt, body.failure.message
         )
         uncertain = (*uncertain, doubt)
     digest = failure_digest(body.failure)
     state = replace(state, activities=left, uncertain=uncertain)
-    return _remember(state, body.activity_id, body.attempt, "uncertain", digest)
+    return _remember(state, body.activity_id, body.attempt, UNCERTAIN, digest)
 
 
 def _remember(state: State, activity_id: str, attempt: int, outcome: str, digest: bytes) -> State:

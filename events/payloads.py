@@ -73,7 +73,9 @@ def canonical_json(value: object) -> bytes:
 def keyed_digest(data: bytes, digest_key: bytes) -> bytes:
     """HMAC-SHA-256: with the key destroyed, a digest says nothing about the data."""
     if not digest_key:
-        raise ValueError("the digest key is empty")
+        raise ValueError(
+            "the digest key is empty: give the one of your settings, WAKEFUL_DIGEST_KEY"
+        )
     return hmac.digest(digest_key, data, "sha256")
 
 
@@ -99,11 +101,15 @@ def storable_text(text: str, length_max: int = TEXT_MAX) -> str:
 def _check_json(value: object, depth: int) -> None:
     """json.dumps would turn the keys 1, True and None into text, and two keys into one."""
     if depth > DEPTH_MAX:
-        raise InvalidPayload(f"the value is nested more than {DEPTH_MAX} deep")
+        raise InvalidPayload(
+            f"the value is nested more than {DEPTH_MAX} deep: flatten it, or pass it as text"
+        )
     if isinstance(value, dict):
         for key, item in value.items():
             if not isinstance(key, str):
-                raise InvalidPayload(f"json keys are text, got {key!r} ({type(key).__name__})")
+                raise InvalidPayload(
+                    f"json keys are text, got {key!r} ({type(key).__name__}): make a text of it"
+                )
             if isinstance(item, (dict, list, tuple)):
                 _check_json(item, depth + 1)
     elif isinstance(value, (list, tuple)):

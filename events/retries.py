@@ -5,39 +5,44 @@ from __future__ import annotations
 from hashlib import sha256
 
 from .contracts import LOOKUP, ONCE
+from .failures import (
+    ARGUMENTS_UNAVAILABLE,
+    HEARTBEAT,
+    LOOK_UP_FAILED,
+    NO_CREDENTIALS,
+    NOTHING_DONE,
+    RAISED,
+    RESULT_NOT_STORED,
+    SCHEDULE_TO_CLOSE,
+    TIMED_OUT,
+    UNKNOWN_ACTIVITY,
+    WRONG_ARGUMENTS,
+)
 from .records import Failure, RetryPolicy
 from .state import OpenActivity
 
 RETRIED_KINDS = frozenset(
     {
-        "raised",
-        "timed_out",
-        "unknown_activity",
-        "no_credentials",
-        "nothing_done",
-        "look_up_failed",
-        "arguments_unavailable",
-        "result_not_stored",
+        RAISED,
+        TIMED_OUT,
+        UNKNOWN_ACTIVITY,
+        NO_CREDENTIALS,
+        NOTHING_DONE,
+        LOOK_UP_FAILED,
+        ARGUMENTS_UNAVAILABLE,
+        RESULT_NOT_STORED,
     }
 )
 """Failures that may pass by themselves. The others (wrong arguments, a result that has no JSON form) do not."""
 
-NEVER_BEGUN = frozenset(
-    {"unknown_activity", "wrong_arguments", "arguments_unavailable", "no_credentials"}
-)
+NEVER_BEGUN = frozenset({UNKNOWN_ACTIVITY, WRONG_ARGUMENTS, ARGUMENTS_UNAVAILABLE, NO_CREDENTIALS})
 """Failures of attempts that called nothing."""
 
-NOTHING_RAN = NEVER_BEGUN | {"nothing_done"}
+NOTHING_RAN = NEVER_BEGUN | {NOTHING_DONE}
 """Failures after which it is certain that the tool changed nothing."""
 
-LOOKED_UP = frozenset({"raised", "timed_out"})
+LOOKED_UP = frozenset({RAISED, TIMED_OUT})
 """Failures that a worker reports of a look-up-able write only after it had looked and found nothing."""
-
-SCHEDULE_TO_CLOSE = "schedule_to_close"
-"""Type of the failure that ends an activity at its deadline, attempts left or not."""
-
-HEARTBEAT = "heartbeat"
-"""Type of the failure of an attempt that was silent for too long."""
 
 JITTER = 4
 """One part in so many of a delay is spread, so that sessions that failed together do not come back together."""

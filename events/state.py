@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from .contracts import WAIT
 from .records import Payload, RetryPolicy, Version
 
 STATE_VERSION = 3
@@ -103,7 +104,7 @@ class OpenActivity:
     retry_due_ms: int | None = None
     contract: str = ""
     heartbeat_ms: int | None = None
-    on_uncertain: str = "wait"
+    on_uncertain: str = WAIT
     started: bool = False
     doubtful: bool = False
     returned: int = 0

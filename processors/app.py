@@ -65,12 +65,15 @@ def collect(declared: Iterable[object], *, name: str) -> App:
             versions = app.workflows.setdefault(item.name, {})
             if versions.setdefault(item.version, item) is not item:
                 raise AppError(
-                    f"workflow {item.name!r} version {item.version} is declared twice in {name}"
+                    f"workflow {item.name!r} version {item.version} is declared twice in {name}: "
+                    "give one another version, or another name"
                 )
         elif isinstance(item, Activity):
             for each in (item, *item.companions):
                 if app.activities.setdefault(each.name, each) is not each:
-                    raise AppError(f"activity {each.name!r} is declared twice in {name}")
+                    raise AppError(
+                        f"activity {each.name!r} is declared twice in {name}: rename one"
+                    )
         elif isinstance(item, Provider):
             if app.credentials not in (None, item):
                 raise AppError(
@@ -127,7 +130,9 @@ def _import_file(path: Path) -> ModuleType:
         )
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
-        raise AppError(f"{str(path)!r} is not a Python file")
+        raise AppError(
+            f"{str(path)!r} is not a Python file: give one that ends in .py, or a module"
+        )
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
     sys.path.insert(0, str(path.parent))

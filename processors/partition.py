@@ -250,7 +250,10 @@ class Partition:
         self, position: int, uncommitted_end: int, *, last_resort: bool
     ) -> Generator[str, None, None]:
         if position > uncommitted_end:
-            raise Corrupt(f"the store is at {position}, the log ends at {uncommitted_end}")
+            raise Corrupt(
+                f"the store is at offset {position}, and {self.places.events} ends at {uncommitted_end}: the log has "
+                "lost events, or is another one; restore it, or remove the store's file to believe the log"
+            )
         if position == uncommitted_end:
             return
         reader = self._log.reader(Isolation.COMMITTED)

@@ -6,6 +6,7 @@ import json
 
 from ..events import records as r
 from ..events.evolve_activities import Active
+from ..events.verdicts import CANCELLED, COMPLETED, FAILED, UNCERTAIN
 from .rows import LEDGER, Change
 from .values import Values
 
@@ -40,7 +41,7 @@ def record(envelope: r.Envelope, body: Recorded) -> Change:
             ledger.failure("failure", body.failure)
             ledger.text("worker", body.worker)
         case r.ActivityUncertain():
-            _stands(ledger, envelope, "uncertain", body.attempt)
+            _stands(ledger, envelope, UNCERTAIN, body.attempt)
             ledger.failure("failure", body.failure)
             ledger.text("worker", body.worker)
         case _:
@@ -57,12 +58,12 @@ def _settled(
     row["settled_at_ms"] = envelope.at_ms
     match body:
         case r.ActivityCompleted():
-            _stands(ledger, envelope, "completed", body.attempt)
+            _stands(ledger, envelope, COMPLETED, body.attempt)
             row.update(result_digest=body.result.digest.hex(), failure=None)
             row["recovered"] = body.recovered
             ledger.text("worker", body.worker)
         case r.ActivityFailed():
-            _stands(ledger, envelope, "failed", body.attempt)
+            _stands(ledger, envelope, FAILED, body.attempt)
             ledger.failure("failure", body.failure)
             ledger.text("worker", body.worker)
         case r.ActivityResolved():
@@ -72,7 +73,7 @@ def _settled(
             if body.result is not None:
                 row.update(result_digest=body.result.digest.hex(), failure=None)
         case r.ActivityCancelled():
-            _stands(ledger, envelope, "cancelled", body.attempt)
+            _stands(ledger, envelope, CANCELLED, body.attempt)
             ledger.text("cancel_reason", body.reason)
 
 

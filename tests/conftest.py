@@ -4,13 +4,16 @@ A test that asks for one of these is marked `kafka` or `postgres` by that alone.
 `make test` deals the tests to two processes, and the one that has the pure half helps the other when it is through.
 """
 
+import logging
 import os
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 
+from wakeful.deploy.logs import Handler
 from wakeful.deploy.stack import Endpoints, Stack, StackError
 from wakeful.projections import probe
 
@@ -33,6 +36,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             for mark in MARKS.get(fixture, ()):
                 item.add_marker(mark)
     items.sort(key=lambda item: LONG.isdisjoint(mark.name for mark in item.iter_markers()))
+
+
+@pytest.fixture(autouse=True)
+def logs_as_they_were() -> Iterator[None]:
+    """Commands and the simulator set up the logs of their process; here they share it with the next test."""
+    yield
+    structlog.reset_defaults()
+    structlog.contextvars.clear_contextvars()
+    root = logging.getLogger()
+    root.handlers[:] = [one for one in root.handlers if not isinstance(one, Handler)]
+    root.setLevel(logging.WARNING)
+    logging.getLogger("wakeful").setLevel(logging.NOTSET)
 
 
 @pytest.fixture(scope="session")

@@ -141,7 +141,7 @@ def _judge(answer: Answer, done: str) -> tuple[Exit, str]:
     if verdict.kind == "refused":
         code = Exit.NOT_FOUND if verdict.reason in UNKNOWN else Exit.REFUSED
         following = NEXT_STEPS.get(verdict.reason, "").format(session_id=session_id)
-        told = ": ".join(filter(None, (verdict.detail, following)))
+        told = "; ".join(filter(None, (verdict.detail, following)))
         return code, f"refused ({verdict.reason}): {told}"
     if verdict.kind == "undecided":
         return Exit.NOT_IN_TIME, (

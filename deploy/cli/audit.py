@@ -83,7 +83,7 @@ def verify(
         return Exit.REFUSED if broken else Exit.DONE
     table(
         ("invariant", "session", "offset", "what"),
-        [(f"I{v.invariant}", v.session, v.offset, v.sentence) for v in broken],
+        [(v.promise, v.session, v.offset, v.sentence) for v in broken],
     )
     read = f"{counts['events']} events of {counts['commands']} commands"
     if broken:

@@ -164,7 +164,7 @@ class EndpointModel:
         except urllib.error.HTTPError as error:
             error.close()
             raise ModelFailed(
-                f"the model's endpoint answered {error.code} {error.reason}"
+                f"the model's endpoint answered {error.code} {error.reason}: check WAKEFUL_MODEL and WAKEFUL_MODEL_KEY"
             ) from error
         except OSError as error:
             raise ModelFailed(f"the model's endpoint cannot be reached: {error}") from error
@@ -183,5 +183,5 @@ def read_verdict(raw: bytes) -> Verdict:
         raise ModelFailed(f"the model's answer does not fit: {fields}") from error
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise ModelFailed(
-            f"the endpoint's response holds no answer ({type(error).__name__})"
+            f"the endpoint's response holds no answer ({type(error).__name__}): check that WAKEFUL_MODEL is OpenAI-compatible"
         ) from error

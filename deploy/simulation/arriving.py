@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ...events import records as r
 from ...events.evolve import evolve
+from ...events.failures import HEARTBEAT
 from ...events.records import Event
-from ...events.retries import HEARTBEAT
 from ...events.state import State
 from ...processors.simulation.tools import check_outcome
 from ...processors.simulation.worker import Start

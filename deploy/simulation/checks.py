@@ -20,6 +20,7 @@ from ...events.headers import dead_letter_in
 from ...events.log.protocol import Place, Record
 from ...events.payloads import load_json
 from ...events.records import Event
+from ...events.verdicts import APPROVE, GRANTED, REJECT
 from ...processors.activities.settled import result_id
 from ...processors.simulation.actors import DIGEST_KEY, GROUP
 from ...processors.simulation.clients import TENANT
@@ -77,9 +78,9 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
     folded = refold(history)
     for _, promise in CHECKS:
         for violation in promise(history, folded):
-            findings.add(f"I{violation.invariant}", str(violation))
+            findings.add(violation.promise, str(violation))
     for violation in stored(history, world.scene.blobs, DIGEST_KEY):
-        findings.add(f"I{violation.invariant}", str(violation))
+        findings.add(violation.promise, str(violation))
     if not rested:
         findings.add("I38", "the world did not come to rest after healing")
     findings.extend("I11", world.observer.differences())
@@ -174,7 +175,7 @@ def _decisions_name_what_they_decide(
             continue
         command = commands.get((cause.partition, cause.offset))
         asked = command.body if command else None
-        verdict = "approve" if isinstance(body, r.ApprovalGranted) else "reject"
+        verdict = APPROVE if isinstance(body, r.ApprovalGranted) else REJECT
         if not isinstance(asked, m.DecideApproval) or (
             asked.proposal_id,
             asked.digest,
@@ -203,7 +204,7 @@ def _gates_hold(world: World, events: Sequence[Event]) -> Iterator[str]:
         body = event.body
         if isinstance(body, r.ActivityRequested) and body.name == refund.name:
             cents = _load(world, body.arguments)["cents"]
-            if cents > APPROVED_ABOVE and body.approval != "granted":
+            if cents > APPROVED_ABOVE and body.approval != GRANTED:
                 yield f"{event.envelope.session_id} runs a refund of {cents} as {body.approval}"
 
 

@@ -8,8 +8,8 @@ from ...events import evolve_receiving as receiving
 from ...processors import handler as sessions
 from ...processors.activities import attempt as attempts
 from ...processors.activities import core as workers
+from ...processors.activities.look_ups import LookUps
 from ...processors.activities.once import OnceTasks
-from ...processors.activities.runner import LookUps
 from ...processors.handler import CommandHandler
 from ...processors.simulation import worker as simulated
 from ...processors.workflow import advance as advancing

@@ -9,6 +9,7 @@ from typing import Any
 
 from ...events import records as r
 from ...events.contracts import LOOKUP, ONCE
+from ...events.failures import NOTHING_DONE, RAISED, TIMED_OUT
 from ...events.records import Event
 from ...processors.simulation.downstream import Bank
 from ...processors.simulation.tools import charge, take_back, transfer, wire
@@ -18,7 +19,7 @@ Load = Callable[[r.Payload], Any]
 
 PAYMENTS = (charge.name, transfer.name, wire.name)
 
-NOT_DONE = frozenset({"nothing_done", "raised", "timed_out"})
+NOT_DONE = frozenset({NOTHING_DONE, RAISED, TIMED_OUT})
 """Failures of a look-up-able write that its worker tells of only where nothing was found, or can be."""
 
 
@@ -81,7 +82,7 @@ def _paid(bank: Bank, key: str, payment: Told, load: Load) -> Iterator[str]:
         elif load(end.result) != bank.charges[key][0].receipt:
             yield f"{name} is completed with {load(end.result)!r}, which is not its receipt"
     if isinstance(end, r.ActivityFailed) and charged:
-        certain = end.failure.kind == "nothing_done" or (
+        certain = end.failure.kind == NOTHING_DONE or (
             request.contract == LOOKUP and end.worker and end.failure.kind in NOT_DONE
         )
         if certain:

@@ -138,7 +138,9 @@ def _format(command: list[str | Path], settings: Path, place: Place) -> None:
             check=False,
         )
     except subprocess.TimeoutExpired as slow:
-        raise StackError(f"kafka's storage was not formatted in {FORMAT_LIMIT_S} s") from slow
+        raise StackError(
+            f"kafka's storage was not formatted in {FORMAT_LIMIT_S} s: try again when the machine is less busy"
+        ) from slow
     if done.returncode != 0:
         raise StackError(f"cannot format kafka's storage:\n{done.stdout}\n{done.stderr}")
 

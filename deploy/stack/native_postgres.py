@@ -148,7 +148,9 @@ class _Seat:
                 extra_groups=None if self.account is None else [],
             )
         except subprocess.TimeoutExpired as slow:
-            raise StackError(f"initdb did not end in {INITDB_LIMIT_S} s") from slow
+            raise StackError(
+                f"initdb did not end in {INITDB_LIMIT_S} s: try again when the machine is less busy"
+            ) from slow
         finally:
             password_file.unlink()
         if done.returncode != 0:

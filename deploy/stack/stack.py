@@ -155,7 +155,9 @@ class Stack:
         limit = monotonic() + ENDED_LIMIT_S
         while number in FINAL_SIGNALS and provider.is_alive(record):
             if monotonic() > limit:
-                raise StackError(f"{service} did not end {ENDED_LIMIT_S:.0f} s after its signal")
+                raise StackError(
+                    f"{service} did not end {ENDED_LIMIT_S:.0f} s after its signal: try 'wakeful down'"
+                )
             threading.Event().wait(0.01)
 
     def start(self, service: str) -> Endpoints:

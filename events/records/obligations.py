@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..contracts import WAIT
 from .envelope import Failure, Payload, RetryPolicy
 
 
@@ -35,7 +36,7 @@ class ActivityRequested:
     retry: RetryPolicy | None = None
     settle_ms: int | None = None
     heartbeat_ms: int | None = None
-    on_uncertain: str = "wait"
+    on_uncertain: str = WAIT
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,16 +23,18 @@ from types import FrameType
 from ...commands.models import FailActivity, ReturnActivity
 from ...events.contracts import LOOKUP, ONCE, READ
 from ...events.errors import Corrupt
+from ...events.failures import CUT_OFF, RAISED, TIMED_OUT
 from ...events.records import ActivityTask, Failure
 from .contracts import Write
 from .definitions import CREDENTIALS
+from .look_ups import LookUps
 from .providing import Given, Providing
-from .runner import Body, Call, LookUps, Runner
+from .runner import Body, Call, Runner
 
 WORKER_STOPS = "worker_stops"
 """Why a worker returns an attempt that it has not begun."""
 
-UNCLEAR = frozenset({"raised", "timed_out"})
+UNCLEAR = frozenset({RAISED, TIMED_OUT})
 """Failures of a call that leave open whether it was carried out."""
 
 
@@ -162,7 +164,7 @@ def let_go(task: ActivityTask, *, begun: bool, worker: str) -> ReturnActivity | 
     if not begun:
         return ReturnActivity(task.activity_id, task.attempt, WORKER_STOPS, worker)
     told = f"the worker of {task.name} stopped and cut the call off: nobody knows whether it was carried out"
-    return FailActivity(task.activity_id, task.attempt, Failure("cut_off", "", told, ""), worker)
+    return FailActivity(task.activity_id, task.attempt, Failure(CUT_OFF, "", told, ""), worker)
 
 
 def _look(runner: Runner, call: Call, wait_ms: int) -> Generator[Step, Came, Body | None]:

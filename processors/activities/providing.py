@@ -9,12 +9,11 @@ from types import FrameType
 from typing import Any
 
 from ...commands.models import FailActivity
+from ...events.failures import NO_CREDENTIALS, START_TO_CLOSE
 from ...events.records import ActivityTask
 from .credentials import Access
-from .runner import FRAMES_MAX, Call, Runner, cut, retry_after_of, type_of
-
-NO_CREDENTIALS = "no_credentials"
-"""The provider gave none, so nothing ran."""
+from .runner import Call, Runner
+from .telling import FRAMES_MAX, cut, retry_after_of, type_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +77,7 @@ class Providing:
     def timed_out(self, task: ActivityTask) -> FailActivity:
         """The report that it did not answer within the attempt's limit."""
         told = f"it did not answer within {task.start_to_close_ms} ms"
-        return self._none(task, "start_to_close", told)
+        return self._none(task, START_TO_CLOSE, told)
 
     def hung(self, task: ActivityTask, frame: FrameType | None) -> FailActivity:
         """The same, and nothing can stop it; `frame` is where it hangs."""

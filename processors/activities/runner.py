@@ -1,9 +1,9 @@
 """One attempt of an activity, from its task to the words of its result; nothing here knows a log or a clock.
 
 `prepare` turns a task into a call or says at once why there can be none; `completed` and `failed` turn what came of
-the call into the body of the command that reports it. Whatever a tool does, one of the two can be said. `LookUps` says
-the same of a look-up; None is its word for "nothing was found". What is said of an attempt that was cut off stands in
-`attempt.py`, and of a provider in `providing.py`.
+the call into the body of the command that reports it. Whatever a tool does, one of the two can be said. What is said
+of a look-up stands in `look_ups.py`, of an attempt that was cut off in `attempt.py`, and of a provider in
+`providing.py`; the words for an exception in `telling.py`.
 
 Arguments and results that are too large for a record lie in the store of blobs, if there is one: those are fetched
 before the call, these are put there before they are reported. `completed_aside` waits for the store in a thread.
@@ -15,7 +15,7 @@ import asyncio
 import traceback
 from collections.abc import Callable, Mapping
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, Protocol, TypeVar
 
@@ -25,6 +25,19 @@ from ...commands.models import CompleteActivity, FailActivity
 from ...events.blobs import BLOB_FAULTS, Blobs, claim, fetch
 from ...events.contracts import ONCE
 from ...events.errors import InvalidPayload, PayloadTooLarge
+from ...events.failures import (
+    ARGUMENTS_UNAVAILABLE,
+    HEARTBEAT,
+    NOTHING_DONE,
+    RAISED,
+    RESULT_NOT_STORED,
+    RESULT_TOO_LARGE,
+    START_TO_CLOSE,
+    TIMED_OUT,
+    UNKNOWN_ACTIVITY,
+    UNSERIALISABLE_RESULT,
+    WRONG_ARGUMENTS,
+)
 from ...events.payloads import storable_text
 from ...events.records import ActivityTask, Failure, Payload
 from ..stored_json import read_json
@@ -32,42 +45,9 @@ from .contracts import NothingDone
 from .credentials import Provider
 from .definitions import KEY, Activity, problems
 from .hidden import Hidden
+from .telling import FRAMES_MAX, MESSAGE_MAX, cut, message_of, retry_after_of, traceback_of, type_of
 
 Body = CompleteActivity | FailActivity
-
-KINDS = (
-    "raised",
-    "nothing_done",
-    "timed_out",
-    "look_up_failed",
-    "cut_off",
-    "unknown_activity",
-    "wrong_arguments",
-    "arguments_unavailable",
-    "no_credentials",
-    "unserialisable_result",
-    "result_too_large",
-    "result_not_stored",
-)
-"""How an attempt may fail, as a worker reports it."""
-
-DETAIL_MAX = 4096
-"""Bytes of traceback kept with a failure: enough for the frames of the tool, small enough for every event."""
-
-MESSAGE_MAX = 1000
-"""Characters of an exception's message that are kept."""
-
-TOLD_MAX = MESSAGE_MAX // 2 - 50
-"""Of each cause where there are two."""
-
-LOOK_UP_FAILED = "look_up_failed"
-"""Nobody knows whether it was done, and another attempt looks it up again."""
-
-RETRY_AFTER_MS_MAX = 2**53
-"""Far beyond every deadline, and no more than a record can hold."""
-
-FRAMES_MAX = 8
-"""Innermost frames of a traceback: those are the tool's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,21 +140,21 @@ class Runner:
             loaded = ", ".join(sorted(self._activities)) or "none"
             return self.fail(
                 task,
-                "unknown_activity",
+                UNKNOWN_ACTIVITY,
                 "",
-                f"no activity {task.name!r} is loaded here (loaded: {loaded})",
+                f"no activity {task.name!r} is loaded here (loaded: {loaded}): deploy it to this queue's workers",
             )
         try:
             arguments = activity.typed_json(self._arguments(task))
         except ValidationError as error:
             told = f"{task.name} does not take the recorded arguments: {problems(error)}"
-            return self.fail(task, "wrong_arguments", "ValidationError", told)
+            return self.fail(task, WRONG_ARGUMENTS, "ValidationError", told)
         except BLOB_FAULTS as error:
             told = f"the arguments of {task.name} cannot be had: {error.message}"
-            return self.fail(task, "arguments_unavailable", type(error).__name__, told)
+            return self.fail(task, ARGUMENTS_UNAVAILABLE, type(error).__name__, told)
         except (InvalidPayload, ValueError) as error:
             told = f"the recorded arguments of {task.name} cannot be read: {error}"
-            return self.fail(task, "wrong_arguments", type(error).__name__, told)
+            return self.fail(task, WRONG_ARGUMENTS, type(error).__name__, told)
         if activity.takes_key:
             arguments[KEY] = task.idempotency_key
         name = f"activity {task.name}"
@@ -194,13 +174,13 @@ class Runner:
         """The report of an exception, with a short traceback."""
         name, told, trace = type_of(error), message_of(error), traceback_of(error, self._hidden)
         when = retry_after_of(error)
-        kind = "nothing_done" if isinstance(error, NothingDone) else "raised"
+        kind = NOTHING_DONE if isinstance(error, NothingDone) else RAISED
         return self.fail(task, kind, name, told, detail=trace, retry_after_ms=when)
 
     def timed_out(self, task: ActivityTask) -> FailActivity:
         """The report of an attempt that was cancelled at its start-to-close limit."""
         told = f"{task.name} did not finish within {task.start_to_close_ms} ms and was cancelled"
-        return self.fail(task, "timed_out", "start_to_close", told)
+        return self.fail(task, TIMED_OUT, START_TO_CLOSE, told)
 
     def hung(self, task: ActivityTask, frame: FrameType | None) -> FailActivity:
         """The report of an attempt that is past the same limit and cannot be stopped; `frame` is where it hangs."""
@@ -211,13 +191,13 @@ class Runner:
             "its worker ends and is started again; give the call it waits for a shorter time-out"
         )
         detail = "" if frame is None else cut("".join(traceback.format_stack(frame, FRAMES_MAX)))
-        return self.fail(task, "timed_out", "start_to_close", told, detail=detail)
+        return self.fail(task, TIMED_OUT, START_TO_CLOSE, told, detail=detail)
 
     def fenced(self, task: ActivityTask) -> FailActivity:
         """The report of an attempt that was stopped because none of its heartbeats was acknowledged."""
         told = f"the heartbeats of {task.name} were not acknowledged for {task.heartbeat_ms} ms: "
         told += "its worker stopped it, since it may run elsewhere"
-        return self.fail(task, "timed_out", "heartbeat", told)
+        return self.fail(task, TIMED_OUT, HEARTBEAT, told)
 
     def _completed(self, call: Call, result: Any) -> tuple[Body, bytes | None]:
         """The report, and the bytes that it only refers to, if any."""
@@ -225,15 +205,15 @@ class Runner:
             payload, data = self._claimed(call, result)
         except PayloadTooLarge as error:
             told = f"the result of {call.task.name} has {error.size} bytes, the limit is {error.limit}: {error.advice}"
-            return self.fail(call.task, "result_too_large", type(result).__name__, told), None
+            return self.fail(call.task, RESULT_TOO_LARGE, type(result).__name__, told), None
         except ValidationError as error:
             told = (
                 f"the result of {call.task.name} does not read back as its type: {problems(error)}"
             )
-            return self.fail(call.task, "unserialisable_result", type(result).__name__, told), None
+            return self.fail(call.task, UNSERIALISABLE_RESULT, type(result).__name__, told), None
         except Exception as error:  # noqa: BLE001 a result's own serialisers may raise anything
             told = f"the result of {call.task.name} cannot be stored as JSON: {message_of(error)}"
-            return self.fail(call.task, "unserialisable_result", type(result).__name__, told), None
+            return self.fail(call.task, UNSERIALISABLE_RESULT, type(result).__name__, told), None
         task = call.task
         return CompleteActivity(task.activity_id, task.attempt, payload, self.worker_id), data
 
@@ -253,7 +233,7 @@ class Runner:
             self._blobs.put(ref, data)
         except BLOB_FAULTS as error:
             told = f"the result of {call.task.name} has {len(data)} bytes and could not be stored: {error.message}"
-            return self.fail(call.task, "result_not_stored", type(error).__name__, told)
+            return self.fail(call.task, RESULT_NOT_STORED, type(error).__name__, told)
         return body
 
     def _arguments(self, task: ActivityTask) -> bytes:
@@ -283,107 +263,3 @@ class Runner:
             retry_after_ms=retry_after_ms,
         )
         return FailActivity(task.activity_id, task.attempt, failure, self.worker_id)
-
-
-class LookUps:
-    """What a look-up says of a task: found (a result), nothing (None), or that nobody could be asked."""
-
-    def __init__(self, runner: Runner) -> None:
-        self._runner = runner
-
-    def prepare(self, call: Call) -> Call | FailActivity:
-        """The look-up for this call; a failure where the loaded code has none."""
-        look_up, task = call.activity.look_up, call.task
-        if look_up is None:
-            told = (
-                f"activity {task.name} has no look-up in the loaded code, and its task asks for it"
-            )
-            return self._runner.fail(task, LOOK_UP_FAILED, "", told)
-        known = {**call.arguments, KEY: task.idempotency_key}
-        arguments = {name: value for name, value in known.items() if name in look_up.takes}
-        name = f"look-up {look_up.name}"
-        return replace(
-            call, arguments=arguments, function=look_up.function, name=name, is_sync=look_up.is_sync
-        )
-
-    def completed(self, call: Call, result: Any) -> Body | None:
-        """The report of what was found; None where nothing was."""
-        return None if result is None else self._found(call, self._runner.completed(call, result))
-
-    async def completed_aside(self, call: Call, result: Any) -> Body | None:
-        """See `Words`."""
-        if result is None:
-            return None
-        return self._found(call, await self._runner.completed_aside(call, result))
-
-    def failed(self, task: ActivityTask, error: BaseException) -> FailActivity:
-        """The report that nobody knows: the look-up raised."""
-        return self.unseen(task, self._runner.failed(task, error).failure)
-
-    def timed_out(self, task: ActivityTask) -> FailActivity:
-        """The same: it was cancelled at the limit."""
-        return self.unseen(task, self._runner.timed_out(task).failure)
-
-    def _found(self, call: Call, body: Body) -> Body:
-        if isinstance(body, CompleteActivity):
-            return replace(body, recovered=True)
-        return self.unseen(call.task, body.failure)
-
-    def unseen(
-        self, task: ActivityTask, why: Failure, *, before: Failure | None = None
-    ) -> FailActivity:
-        """The report that nobody knows whether it was done; `before` is how the call itself had failed."""
-        told, detail, later_ms = why.message, why.detail, why.retry_after_ms
-        if why.kind != LOOK_UP_FAILED:
-            told = f"whether {task.name} was carried out is not known, since looking it up failed ({why.kind}): {told}"
-        if before is not None:
-            told = (
-                f"{before.kind} {before.type}: {before.message[:TOLD_MAX]}; then {told[:TOLD_MAX]}"
-            )
-            detail = "\n".join(
-                cut(each, DETAIL_MAX // 2 - 1) for each in (before.detail, detail) if each
-            )
-            later_ms = before.retry_after_ms if later_ms is None else later_ms
-        return self._runner.fail(
-            task, LOOK_UP_FAILED, why.type, told, detail=detail, retry_after_ms=later_ms
-        )
-
-
-def type_of(error: BaseException) -> str:
-    """The name of its class, with its module where it is not a builtin."""
-    kind = type(error)
-    builtin = kind.__module__ == "builtins"
-    return kind.__qualname__ if builtin else f"{kind.__module__}.{kind.__qualname__}"
-
-
-def message_of(error: BaseException) -> str:
-    """What the exception says; its own `__str__` may raise, which says something too."""
-    try:
-        return str(error)
-    except Exception as second:  # noqa: BLE001 foreign code, called only to describe a failure
-        return f"<its message raised {type(second).__name__}>"
-
-
-def retry_after_of(error: BaseException) -> int | None:
-    """When the tool asks to come back, as `RetryLater` and models' failures say it; a property could raise, so none is asked."""
-    asked = getattr(error, "__dict__", {}).get("retry_after_ms")
-    return asked if type(asked) is int and 0 <= asked <= RETRY_AFTER_MS_MAX else None
-
-
-def traceback_of(error: BaseException, hidden: Hidden) -> str:
-    """The innermost frames, without values of variables and what is hidden; the end is kept where it is too long."""
-    try:
-        lines = traceback.format_exception(
-            type(error), error, error.__traceback__, limit=-FRAMES_MAX
-        )
-    except Exception as second:  # noqa: BLE001 foreign __str__ and __repr__ are called for it
-        return f"<its traceback raised {type(second).__name__}>"
-    return cut(hidden.hide("".join(lines)))
-
-
-def cut(text: str, bytes_max: int = DETAIL_MAX) -> str:
-    """Its end, in so many bytes as a failure keeps."""
-    stored = text.encode("utf-8", "backslashreplace")
-    if len(stored) > bytes_max:
-        stored = b"..." + stored[3 - bytes_max :]
-    return stored.decode("utf-8", "ignore")

@@ -111,7 +111,9 @@ class EndpointModel(ABC):
                 f"options of {self.name} set {', '.join(taken)}: the adapter does that"
             )
         if min(self._idle_s, self._connect_s) <= 0:
-            raise ValueError(f"idle_s and connect_s of {self.name} must be more than 0 seconds")
+            raise ValueError(
+                f"idle_s of {self.name} is {self._idle_s} and connect_s {self._connect_s}: give more than 0 seconds"
+            )
 
     async def _client(self) -> Any:
         """This loop's client: connections belong to the loop that opened them."""

@@ -10,6 +10,7 @@ from ...commands import models as m
 from ...events.blobs import put_payload
 from ...events.payloads import json_payload
 from ...events.records import Outcome
+from ...events.verdicts import COMPLETED, FAILED
 from .actors import DIGEST_KEY, Scene
 from .workload import SIGNALS, script
 
@@ -90,9 +91,9 @@ class Resolver:
         charged = self._scene.downstream.bank.charges.get(key)
         if charged:
             receipt = json_payload(charged[0].receipt, DIGEST_KEY)
-            body = m.ResolveActivity(activity_id, "completed", receipt, "it is in the books")
+            body = m.ResolveActivity(activity_id, COMPLETED, receipt, "it is in the books")
         else:
-            body = m.ResolveActivity(activity_id, "failed", None, "it is not in the books")
+            body = m.ResolveActivity(activity_id, FAILED, None, "it is not in the books")
         self._send(session_id, body)
 
 

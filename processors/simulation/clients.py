@@ -9,10 +9,12 @@ from ...commands import models as m
 from ...commands.wire import encode_command
 from ...events.blobs import put_payload
 from ...events.codec import decode_outcome
+from ...events.failures import RAISED
 from ...events.headers import record_headers
 from ...events.keys import session_key
 from ...events.log.protocol import Isolation, LogFault, Place, Record
 from ...events.records import Failure, Outcome
+from ...events.verdicts import APPROVE, REJECT
 from . import arrivals
 from .actors import DIGEST_KEY, Scene
 from .workload import script
@@ -70,7 +72,7 @@ class Clients:
         elif rng.random() < 0.5 and self._resolver.step():
             pass
         elif self._kept and self._scene.clock.ms > (self._kept[0].expires_at_ms or 0) - 200:
-            self._answer(self._kept.pop(0), "approve")  # at the last moment, or just after it
+            self._answer(self._kept.pop(0), APPROVE)  # at the last moment, or just after it
         elif self._left > 0:
             self._left -= 1
             self._ask()
@@ -88,7 +90,7 @@ class Clients:
             proposal = self._fresh.pop(0)
             roll = self._scene.rng.random()
             if roll < 0.8:
-                self._answer(proposal, "approve" if roll < 0.55 else "reject")
+                self._answer(proposal, APPROVE if roll < 0.55 else REJECT)
         self._resolver.calm_step()
         if self._scene.plan.seed % 2 == 0:  # in the others nobody wakes what the engine must wake
             opened = [f"s{number}" for number in sorted(self._opened)]
@@ -198,14 +200,14 @@ class Clients:
         """Mostly right; sometimes about another digest, or twice, or both ways."""
         roll = self._scene.rng.random()
         if roll < 0.5:
-            self._answer(proposal, "approve")
+            self._answer(proposal, APPROVE)
         elif roll < 0.65:
-            self._answer(proposal, "reject")
+            self._answer(proposal, REJECT)
         elif roll < 0.75:
-            self._answer(proposal, "approve")
-            self._answer(proposal, "reject")
+            self._answer(proposal, APPROVE)
+            self._answer(proposal, REJECT)
         elif roll < 0.95:
-            self._answer(proposal, "approve", digest=b"of another action")
+            self._answer(proposal, APPROVE, digest=b"of another action")
 
     def _decide_wrongly(self, session_id: str) -> None:
         """An old proposal, one that never was, none at all, or one of another session."""
@@ -213,17 +215,17 @@ class Clients:
         proposal = rng.choice(self._proposals) if self._proposals else None
         roll = rng.random()
         if proposal is not None and roll < 0.5:
-            self._answer(proposal, rng.choice(("approve", "reject")))
+            self._answer(proposal, rng.choice((APPROVE, REJECT)))
         elif proposal is not None and roll < 0.7:
             decision = m.DecideApproval(
-                proposal.proposal_id or "", proposal.digest or b"", "approve", ""
+                proposal.proposal_id or "", proposal.digest or b"", APPROVE, ""
             )
             self._send(session_id, decision)
         elif proposal is not None and roll < 0.9:
-            decision = m.DecideApproval("1.1-0", proposal.digest or b"", "approve", "")
+            decision = m.DecideApproval("1.1-0", proposal.digest or b"", APPROVE, "")
             self._send(proposal.session_id, decision)
         else:
-            self._send(session_id, m.DecideApproval("", b"", rng.choice(("approve", "maybe")), ""))
+            self._send(session_id, m.DecideApproval("", b"", rng.choice((APPROVE, "maybe")), ""))
 
     def _answer(self, proposal: Outcome, decision: str, digest: bytes | None = None) -> None:
         shown = digest or proposal.digest or b""
@@ -260,7 +262,7 @@ class Clients:
 
     def _forge(self, session_id: str, activity_id: str) -> None:
         """A result of an attempt that was never granted."""
-        failure = Failure("raised", "Forged", "forged", "")
+        failure = Failure(RAISED, "Forged", "forged", "")
         body = m.FailActivity(activity_id, self._scene.rng.choice((0, 9)), failure, "eve")
         self._send(session_id, body, command_id=f"forged-{self._number}")
 

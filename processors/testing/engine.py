@@ -170,7 +170,9 @@ class Engine:
         if missed:
             self._doomed.difference_update(missed)
             at = missed[0]
-            raise Misuse(f"turn {at.turn} ended before it came to step {at.step}, where to crash")
+            raise Misuse(
+                f"turn {at.turn} ended before it came to step {at.step}, where to crash: name an earlier step"
+            )
 
 
 STEPS = (

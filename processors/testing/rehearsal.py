@@ -10,8 +10,10 @@ from typing import Any, TypeVar
 from ...commands import models as m
 from ...events import records as r
 from ...events.contracts import ONCE
+from ...events.failures import RAISED
 from ...events.keys import attempt_id
 from ...events.state import Hold, OpenApproval, Uncertain
+from ...events.verdicts import APPROVE, COMPLETED, FAILED, REJECT, UNCERTAIN
 from ..durations import Duration, to_ms
 from ..session import ENGINE, Stamped
 from .cast import Declared, cast, choose_workflow, provider_of
@@ -77,11 +79,11 @@ class Rehearsal(Story):
 
     def approve(self, name: str | None = None, *, by: str | None = None, comment: str = "") -> None:
         """Approves what is proposed; `name` (the activity's, or the proposal's id) where several are open."""
-        self._decide(name, "approve", by, comment)
+        self._decide(name, APPROVE, by, comment)
 
     def reject(self, name: str | None = None, *, by: str | None = None, comment: str = "") -> None:
         """Declines what is proposed."""
-        self._decide(name, "reject", by, comment)
+        self._decide(name, REJECT, by, comment)
 
     def signal(self, name: str, data: Any = None, *, by: str = "service") -> None:
         """Sends a signal of this name with this data (anything that is JSON)."""
@@ -103,10 +105,10 @@ class Rehearsal(Story):
         doubt = self._open_doubt(name)
         found = self._stage.found_out(doubt.name, result)
         if isinstance(found, Exception):
-            body = m.ResolveActivity(doubt.activity_id, "failed", None, comment or str(found))
+            body = m.ResolveActivity(doubt.activity_id, FAILED, None, comment or str(found))
         else:
             payload = self._engine.payload(found)
-            body = m.ResolveActivity(doubt.activity_id, "completed", payload, comment)
+            body = m.ResolveActivity(doubt.activity_id, COMPLETED, payload, comment)
         self._command(body, actor=by)
 
     def cancel(self, reason: str = "no longer wanted", *, by: str = "customer") -> None:
@@ -137,7 +139,7 @@ class Rehearsal(Story):
         self._skip_to(self._open_approval(name).expires_at_ms)
 
     def fail_next(
-        self, name: str, kind: str = "raised", *, error_type: str = "", message: str = ""
+        self, name: str, kind: str = RAISED, *, error_type: str = "", message: str = ""
     ) -> None:
         """The next call of this activity fails with this kind, without running. See `KINDS`."""
         told = message or f"{name} was told to fail"
@@ -212,7 +214,7 @@ class Rehearsal(Story):
 
     def _open_doubt(self, name: str | None) -> Uncertain:
         known = [(u.name, u.activity_id, u) for u in self._state.uncertain]
-        return self._the_one("activity", "uncertain", name, known)
+        return self._the_one("activity", UNCERTAIN, name, known)
 
     def _the_one(self, what: str, how: str, name: str | None, known: list[tuple[str, str, T]]) -> T:
         """The one that is meant, by name or id."""

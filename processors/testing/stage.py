@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from ...commands.models import CompleteActivity, FailActivity
 from ...events.blobs import Blobs, fetched
+from ...events.failures import KINDS
 from ...events.keys import attempt_id
 from ...events.payloads import load_json
 from ...events.records import ActivityTask, Failure
@@ -17,7 +18,7 @@ from ..activities.attempt import Ask, Came, LookUp, Run, Say, steps_of
 from ..activities.credentials import Access, Provider
 from ..activities.definitions import CREDENTIALS, Activity
 from ..activities.providing import Given
-from ..activities.runner import KINDS, Body, Call, Runner, Words
+from ..activities.runner import Body, Call, Runner, Words
 from ..app import App
 from .attempts import within
 from .errors import Misuse

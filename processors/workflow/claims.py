@@ -68,9 +68,10 @@ class Claims:
 def held_by(fault: WakefulError) -> r.SessionHeld:
     """The hold of a session whose payload cannot be had or stored, and what to do about it."""
     if isinstance(fault, BlobMissing):
-        reason, advice = "payload_missing", "put it back, then release"
+        reason = "payload_missing"
     elif isinstance(fault, BlobDamaged | InvalidPayload):
-        reason, advice = "payload_damaged", "restore it, then release"
+        reason = "payload_damaged"
     else:
-        reason, advice = "payload_unavailable", "see that the store answers, then release"
-    return r.SessionHeld(reason, storable_text(f"{fault.message}: {advice}"))
+        reason = "payload_unavailable"
+    told = f"{fault.message}: restore it" if isinstance(fault, InvalidPayload) else fault.message
+    return r.SessionHeld(reason, storable_text(f"{told}, then release"))

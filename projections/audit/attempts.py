@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from ...events import records as r
 from ...events.contracts import ONCE
-from ...events.retries import HEARTBEAT, NOTHING_RAN, in_doubt
+from ...events.failures import HEARTBEAT
+from ...events.retries import NOTHING_RAN, in_doubt
 from .evidence import Violation
 from .history import Fact, History, of
 

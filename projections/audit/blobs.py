@@ -9,9 +9,12 @@ from ...events.errors import BlobDamaged, BlobMissing
 from .evidence import Violation
 from .history import History, of
 
+BLOBS = "blobs"
+"""The name of this promise, which has no number in the list."""
+
 
 def stored(history: History, blobs: Blobs, digest_key: bytes) -> Iterator[Violation]:
-    """41: each blob once, at the first fact that refers to it. `BlobUnavailable` where the store does not answer."""
+    """Each blob once, at the first fact that refers to it. `BlobUnavailable` where the store does not answer."""
     seen: set[str] = set()
     for fact in history.facts:
         for payload in payloads_in(fact.event.body):
@@ -22,4 +25,4 @@ def stored(history: History, blobs: Blobs, digest_key: bytes) -> Iterator[Violat
                 fetch(payload, fact.event.envelope.tenant, digest_key, blobs)
             except (BlobMissing, BlobDamaged) as fault:
                 kind = type(fact.event.body).__name__
-                yield of(fact, 41, f"{kind}: {fault.message}")
+                yield of(fact, BLOBS, f"{kind}: {fault.message}")

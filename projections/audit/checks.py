@@ -1,4 +1,4 @@
-"""All checks by their number in the list of invariants, and the one function that runs them.
+"""All checks by their number in the list of invariants (or a name), and the one function that runs them.
 
 Each reads the decoded history once; the whole is linear in the number of records.
 """
@@ -42,7 +42,7 @@ def _legal_path(history: History, folded: dict[Session, Folded]) -> Iterator[Vio
     return folds.legal_path(folded)
 
 
-CHECKS: tuple[tuple[tuple[int, ...], Check], ...] = (
+CHECKS: tuple[tuple[tuple[int | str, ...], Check], ...] = (
     ((1,), _plain(order.gapless)),
     ((2,), _plain(order.one_home)),
     ((3,), _plain(dispositions.one_disposition)),
@@ -68,8 +68,8 @@ CHECKS: tuple[tuple[tuple[int, ...], Check], ...] = (
     ((34,), rebuild.rebuilt_equals_live),
     ((38,), _plain(dispositions.nothing_waits)),
     ((38,), folds.no_one_stranded),
-    ((39,), receiving.receiving),
-    ((40,), _plain(stretches.stretches)),
+    ((receiving.RECEIVING,), receiving.receiving),
+    ((39,), _plain(stretches.stretches)),
 )
 
 
@@ -83,7 +83,7 @@ def audit(
     """Every broken promise, in the order of the checks; empty for a clean history.
 
     Without `read_command` the checks that need commands (3, 4 in part, 38 in part) are left out. With the store of
-    `blobs`, and the key of their digests, what the history refers to is looked at as well (41).
+    `blobs`, and the key of their digests, what the history refers to is looked at as well (`blobs`).
     """
     history = History.read(evidence, read_command)
     folded = folds.refold(history)

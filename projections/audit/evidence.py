@@ -23,16 +23,21 @@ SKEW_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One broken promise: its number in the list of invariants, where, and what was found."""
+    """One broken promise: its number in the list of invariants, or a name where the list has none; where, and what."""
 
-    invariant: int
+    invariant: int | str
     session: str
     offset: int | None
     sentence: str
 
     def __str__(self) -> str:
         at = "" if self.offset is None else f" at offset {self.offset}"
-        return f"I{self.invariant} {self.session or '-'}{at}: {self.sentence}"
+        return f"{self.promise} {self.session or '-'}{at}: {self.sentence}"
+
+    @property
+    def promise(self) -> str:
+        """How people call it: `I14`, or its name."""
+        return f"I{self.invariant}" if isinstance(self.invariant, int) else self.invariant
 
 
 @dataclass(frozen=True, slots=True)

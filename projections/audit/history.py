@@ -100,7 +100,7 @@ def cause_of(fact: Fact) -> At:
     return cause.topic, cause.partition, cause.offset
 
 
-def of(fact: Fact, invariant: int, sentence: str) -> Violation:
+def of(fact: Fact, invariant: int | str, sentence: str) -> Violation:
     """A violation found at an event."""
     envelope = fact.event.envelope
     return Violation(

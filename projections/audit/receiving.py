@@ -11,6 +11,9 @@ from .evidence import Violation
 from .folds import Folded
 from .history import Fact, History, Session, name_of, of
 
+RECEIVING = "receiving"
+"""The name of this promise, which has no number in the list."""
+
 
 @dataclass(slots=True)
 class _Kept:
@@ -23,7 +26,7 @@ class _Kept:
 
 
 def receiving(history: History, folded: Mapping[Session, Folded]) -> Iterator[Violation]:
-    """39: signals reach the wait for their name, messages a turn or an inbox; once, in order, and none is lost."""
+    """Signals reach the wait for their name, messages a turn or an inbox; once, in order, and none is lost."""
     for session, facts in history.sessions.items():
         kept = _Kept()
         for fact in facts:
@@ -35,10 +38,10 @@ def receiving(history: History, folded: Mapping[Session, Folded]) -> Iterator[Vi
             told = (
                 f"signals {sorted(kept.signals)} were not delivered, and the session keeps others"
             )
-            yield Violation(39, name_of(session), None, told)
+            yield Violation(RECEIVING, name_of(session), None, told)
         if [q.message_id for q in state.queue] != list(kept.queue):
             told = f"messages {sorted(kept.queue)} were not taken, and the session queues others"
-            yield Violation(39, name_of(session), None, told)
+            yield Violation(RECEIVING, name_of(session), None, told)
 
 
 def _followed(fact: Fact, kept: _Kept) -> Iterator[Violation]:
@@ -63,7 +66,7 @@ def _followed(fact: Fact, kept: _Kept) -> Iterator[Violation]:
             yield from _started(fact, body, body.message_id, kept)
         case r.WaitWithdrawn():
             if kept.waits.pop(body.wait_id, None) is None:
-                yield of(fact, 39, f"wait {body.wait_id} is withdrawn, and is not open")
+                yield of(fact, RECEIVING, f"wait {body.wait_id} is withdrawn, and is not open")
         case r.TurnCompleted():
             kept.waits.clear()
         case _:
@@ -73,7 +76,9 @@ def _followed(fact: Fact, kept: _Kept) -> Iterator[Violation]:
 def _arrives(fact: Fact, kept: _Kept, id_: str) -> Iterator[Violation]:
     one = (type(fact.event.body), id_)
     if one in kept.arrived:
-        yield of(fact, 39, f"{type(fact.event.body).__name__} of {id_!r} for the second time")
+        yield of(
+            fact, RECEIVING, f"{type(fact.event.body).__name__} of {id_!r} for the second time"
+        )
     kept.arrived.add(one)
 
 
@@ -81,46 +86,52 @@ def _delivered(fact: Fact, body: r.SignalDelivered, kept: _Kept) -> Iterator[Vio
     wait = kept.waits.pop(body.wait_id, None)
     if not isinstance(wait, r.SignalAwaited):
         yield of(
-            fact, 39, f"signal {body.signal_id!r} reaches {body.wait_id}, which waits for none"
+            fact,
+            RECEIVING,
+            f"signal {body.signal_id!r} reaches {body.wait_id}, which waits for none",
         )
     signal = kept.signals.get(body.signal_id)
     if signal is None:
-        yield of(fact, 39, f"signal {body.signal_id!r} is delivered, and none such is kept")
+        yield of(fact, RECEIVING, f"signal {body.signal_id!r} is delivered, and none such is kept")
         return
     oldest = next(id_ for id_, other in kept.signals.items() if other.name == signal.name)
     del kept.signals[body.signal_id]
     if isinstance(wait, r.SignalAwaited) and wait.name != signal.name:
         told = f"{body.wait_id} waits for signal {wait.name!r} and gets {signal.name!r}"
-        yield of(fact, 39, told)
+        yield of(fact, RECEIVING, told)
     if body.data != signal.data:
-        yield of(fact, 39, f"signal {body.signal_id!r} is delivered with other data than came")
+        yield of(
+            fact, RECEIVING, f"signal {body.signal_id!r} is delivered with other data than came"
+        )
     if oldest != body.signal_id:
         told = f"signal {body.signal_id!r} is delivered before {oldest!r}, which is older"
-        yield of(fact, 39, told)
+        yield of(fact, RECEIVING, told)
 
 
 def _taken(fact: Fact, body: r.InboxTaken, kept: _Kept) -> Iterator[Violation]:
     """Messages alone, from the oldest on; triggers stay, each for a turn of its own."""
     if not isinstance(kept.waits.pop(body.wait_id, None), r.InboxAwaited):
-        yield of(fact, 39, f"{body.wait_id} takes messages, and did not ask for any")
+        yield of(fact, RECEIVING, f"{body.wait_id} takes messages, and did not ask for any")
     waiting = [id_ for id_, event in kept.queue.items() if _is_message(event)]
     ids = [taken.message_id for taken in body.messages]
     if ids != waiting[: len(ids)]:
         told = f"the inbox takes {ids}, and the oldest that wait are {waiting[: len(ids)]}"
-        yield of(fact, 39, told)
+        yield of(fact, RECEIVING, told)
     for taken in body.messages:
         event = kept.queue.pop(taken.message_id, None)
         if event is None or not isinstance(event.body, r.MessageReceived):
             continue  # told above
         if (taken.actor, taken.message) != (event.envelope.actor, event.body.message):
-            yield of(fact, 39, f"message {taken.message_id!r} is taken otherwise than it came")
+            yield of(
+                fact, RECEIVING, f"message {taken.message_id!r} is taken otherwise than it came"
+            )
 
 
 def _started(fact: Fact, body: r.TurnStarted, message_id: str, kept: _Kept) -> Iterator[Violation]:
     """A turn takes what has waited longest, and says what it was."""
     oldest = next(iter(kept.queue), None)
     if oldest != message_id:
-        yield of(fact, 39, f"turn {body.turn} takes {message_id!r}, and {oldest!r} is first")
+        yield of(fact, RECEIVING, f"turn {body.turn} takes {message_id!r}, and {oldest!r} is first")
     event = kept.queue.pop(message_id, None)
     if event is None:
         return
@@ -130,7 +141,7 @@ def _started(fact: Fact, body: r.TurnStarted, message_id: str, kept: _Kept) -> I
         trigger, reason = came.trigger, came.reason
     if (body.trigger, body.reason) != (trigger, reason):
         told = f"turn {body.turn} says it was started by {body.trigger!r}, and was by {trigger!r}"
-        yield of(fact, 39, told)
+        yield of(fact, RECEIVING, told)
 
 
 def _is_message(event: r.Event) -> bool:

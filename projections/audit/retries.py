@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from ...events import records as r
 from ...events.contracts import ONCE
-from ...events.retries import HEARTBEAT, JITTER, backoff_ms, may_retry
+from ...events.failures import HEARTBEAT
+from ...events.retries import JITTER, backoff_ms, may_retry
 from .evidence import Violation
 from .history import At, Fact, History, cause_of, of
 

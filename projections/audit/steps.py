@@ -6,10 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ...events import records as r
+from ...events.contracts import WAIT
+from ...events.failures import NOTHING_DONE
+from ...events.verdicts import COMPLETED, UNCERTAIN
 from .evidence import Violation
 from .history import Fact, History, Session, of
 
-OPEN, IN_DOUBT, LEFT_IN_DOUBT = "open", "uncertain", "uncertain for good"
+OPEN, IN_DOUBT, LEFT_IN_DOUBT = "open", UNCERTAIN, "uncertain for good"
 """How an activity may stand before its end; the last is one whose workflow decides by itself."""
 
 
@@ -26,7 +29,7 @@ def one_outcome(history: History) -> Iterator[Violation]:
             match body:
                 case r.ActivityRequested():
                     stands.setdefault(body.activity_id, OPEN)
-                    if body.on_uncertain != "wait":
+                    if body.on_uncertain != WAIT:
                         decides.add(body.activity_id)
                 case r.ActivityUncertain():
                     yield from _ends(fact, body, stands, IN_DOUBT)
@@ -77,7 +80,7 @@ def _ends(
     elif before == IN_DOUBT:
         if isinstance(body, r.ActivityUncertain):
             yield of(fact, 14, f"activity {activity_id} comes into doubt twice")
-        elif isinstance(body, r.ActivityFailed) and body.failure.kind != "nothing_done":
+        elif isinstance(body, r.ActivityFailed) and body.failure.kind != NOTHING_DONE:
             told = f"activity {activity_id} was in doubt, and failed as {body.failure.kind!r}, which ends none"
             yield of(fact, 14, told)
     else:
@@ -117,7 +120,7 @@ def _fenced(fact: Fact, attempts: _Attempts) -> Iterator[Violation]:
                 yield of(fact, 15, told)
             attempts.newest[body.activity_id] = body.attempt
             attempts.resting.discard(body.activity_id)
-            if isinstance(body, r.ActivityRequested) and body.on_uncertain != "wait":
+            if isinstance(body, r.ActivityRequested) and body.on_uncertain != WAIT:
                 attempts.decides.add(body.activity_id)
         case r.ActivityReturned():
             newest = attempts.newest.get(body.activity_id, 0)
@@ -176,7 +179,7 @@ def _late(fact: Fact, body: r.LateResultRecorded, attempts: _Attempts) -> Iterat
         activity_id not in attempts.settled | attempts.resting
         and body.attempt >= attempts.newest.get(activity_id, body.attempt + 1)
     )
-    ends_doubt = body.outcome == "completed" and attempts.in_doubt.get(activity_id) == body.attempt
+    ends_doubt = body.outcome == COMPLETED and attempts.in_doubt.get(activity_id) == body.attempt
     if awaited or ends_doubt:
         told = f"the result of {activity_id} was put aside as late, but it was awaited"
         yield of(fact, 15, told)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ...events import records as r
+from ...events.contracts import WAIT
 from .evidence import Violation
 from .history import Fact, History, of
 
@@ -34,7 +35,7 @@ class _Turn:
 
 
 def stretches(history: History) -> Iterator[Violation]:
-    """40: within a turn steps and stretches count up, and a stretch ends with nothing open."""
+    """39: within a turn steps and stretches count up, and a stretch ends with nothing open."""
     for facts in history.sessions.values():
         turn = _Turn(0)
         for fact in facts:
@@ -46,7 +47,7 @@ def stretches(history: History) -> Iterator[Violation]:
             elif isinstance(body, _STEPPED):
                 if body.step <= turn.step:
                     told = f"{type(body).__name__} is step {body.step} of turn {turn.turn}, after step {turn.step}"
-                    yield of(fact, 40, told)
+                    yield of(fact, 39, told)
                 turn.step = body.step
                 _opens(body, turn)
             else:
@@ -58,13 +59,13 @@ def _continued(fact: Fact, body: r.TurnContinued, turn: _Turn) -> Iterator[Viola
         told = (
             f"stretch {body.stretch} of turn {body.turn} follows {turn.stretch} of turn {turn.turn}"
         )
-        yield of(fact, 40, told)
+        yield of(fact, 39, told)
     if body.steps != turn.step:
         told = f"stretch {body.stretch} goes on from step {body.steps}, the last was {turn.step}"
-        yield of(fact, 40, told)
+        yield of(fact, 39, told)
     if turn.waits:
         told = ", ".join(f"{kind} {id_}" for id_, kind in turn.waits.items())
-        yield of(fact, 40, f"stretch {body.stretch} begins while it waits for {told}")
+        yield of(fact, 39, f"stretch {body.stretch} begins while it waits for {told}")
     turn.stretch, turn.step = body.stretch, max(turn.step, body.steps)
     turn.waits.clear()
 
@@ -73,7 +74,7 @@ def _opens(body: r.EventBody, turn: _Turn) -> None:
     match body:
         case r.ActivityRequested():
             turn.waits[body.activity_id] = "activity"
-            if body.on_uncertain != "wait":
+            if body.on_uncertain != WAIT:
                 turn.decides.add(body.activity_id)
         case r.ApprovalRequested():
             turn.waits[body.proposal_id] = "approval"

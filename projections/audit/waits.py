@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...events import records as r
-from ...events.retries import HEARTBEAT
+from ...events.failures import HEARTBEAT, TIMED_OUT
+from ...events.verdicts import GRANTED
 from .evidence import Violation
 from .history import At, Fact, History, cause_of, of
 
@@ -42,7 +43,7 @@ def timers(history: History) -> Iterator[Violation]:
                 case r.ApprovalExpired() if now_ms < deadlines.get(body.proposal_id, 0):
                     yield of(fact, 21, f"proposal {body.proposal_id} expired early")
                 case r.ActivityFailed() | r.ActivityUncertain() if (
-                    body.failure.kind == "timed_out"
+                    body.failure.kind == TIMED_OUT
                     and body.failure.type != HEARTBEAT
                     and not body.worker
                     and now_ms < deadlines.get(body.activity_id, 0)
@@ -117,7 +118,7 @@ def _start(
     fact: Fact, body: r.ActivityRequested, proposals: dict[str, _Proposal]
 ) -> Iterator[Violation]:
     if body.proposal_id is None:
-        if body.approval == "granted":
+        if body.approval == GRANTED:
             yield of(
                 fact, 26, f"activity {body.activity_id} says it is granted and names no proposal"
             )

@@ -1,7 +1,7 @@
 """`wakeful.testing`: rehearse your workflows in milliseconds, without Kafka; see docs/testing.md."""
 
+from .events.failures import KINDS
 from .events.state import Hold
-from .processors.activities.runner import KINDS
 from .processors.testing.attempts import attempt
 from .processors.testing.engine import StepAt
 from .processors.testing.errors import Diverged, Held, Misuse, Refused

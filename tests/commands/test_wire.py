@@ -1,7 +1,7 @@
 """Commands as bytes, and the hash that tells a repeat from another command under the same id."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from wakeful.commands.models import (
     CancelSession,
     Command,
+    CommandBody,
     CommandHeader,
     OpenSession,
     ReleaseSession,
@@ -91,16 +92,18 @@ def test_bytes_cannot_move_from_the_id_into_the_content() -> None:
 
 def test_every_version_of_a_command_starts_with_the_fields_that_the_hash_counts_on() -> None:
     library = bundled()
-    for version in library.lock.versions:
-        schema = library.schema(version)
-        if schema["fields"][0]["name"] == "header":
-            header = schema["fields"][0]["type"]["fields"]
-            assert [(field["name"], field["type"]) for field in header[:4]] == [
-                ("tenant", "string"),
-                ("session_id", "string"),
-                ("command_id", "string"),
-                ("issued_at_ms", "long"),
-            ]
+    names = {f"wakeful.v1.{kind.__name__}" for kind in get_args(CommandBody)}
+    versions = [version for version in library.lock.versions if version.record in names]
+    assert {version.record for version in versions} == names
+    for version in versions:
+        header = library.schema(version)["fields"][0]
+        assert header["name"] == "header"
+        assert [(field["name"], field["type"]) for field in header["type"]["fields"][:4]] == [
+            ("tenant", "string"),
+            ("session_id", "string"),
+            ("command_id", "string"),
+            ("issued_at_ms", "long"),
+        ]
 
 
 @pytest.mark.parametrize("body", [b"", b"\xff" * 40, b"\x02", b"\x01" * 3, b"\xfe\xff\xff\x0f"])

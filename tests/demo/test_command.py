@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import structlog
 
 from wakeful.deploy.cli.main import invoke
 from wakeful.deploy.demo import runner
@@ -25,8 +24,7 @@ def ends_with(monkeypatch):
         monkeypatch.setattr(runner, "run", lambda *_args, **_options: result)
         monkeypatch.delenv("WAKEFUL_MODEL", raising=False)
 
-    yield use
-    structlog.reset_defaults()  # the command line has set up its own logs
+    return use
 
 
 def test_a_kept_promise_exits_with_0_and_one_object(ends_with, capsys) -> None:

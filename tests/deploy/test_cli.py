@@ -5,12 +5,10 @@ import os
 import re
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import structlog
 import typer.main
 
 from wakeful.deploy import loading
@@ -24,15 +22,38 @@ from wakeful.events.log.protocol import Fatal, LogFault
 from wakeful.events.state import Status
 
 ROOT = Path(__file__).parents[2]
-HELP_CPU_S = 0.5
+LOADED_BY_HELP = """
+import runpy, sys
+sys.argv = ["wakeful", "--help"]
+try:
+    runpy.run_module("wakeful", run_name="__main__")
+except SystemExit as end:
+    assert not end.code, end.code
+roots = {name.partition(".")[0] for name in sys.modules} - sys.stdlib_module_names - {"wakeful"}
+print(*(root for root in roots if not root.startswith("_")), file=sys.stderr)
+print(*(name for name in sys.modules if name.startswith("wakeful.")), file=sys.stderr)
+"""
+HELP_NEEDS = {
+    *("annotated_doc", "click", "markdown_it", "mdurl", "pygments", "rich", "shellingham", "typer"),
+    *("annotated_types", "pydantic", "pydantic_core", "typing_extensions", "typing_inspection"),
+}
+HELP_HAS_NO_USE_FOR = {
+    "wakeful.agents",
+    "wakeful.deploy.processes",
+    "wakeful.deploy.supervisor",
+    "wakeful.events.avro",
+    "wakeful.events.log.kafka",
+    "wakeful.events.log.memory",
+    "wakeful.processors.loop",
+    "wakeful.processors.session",
+    "wakeful.projections",
+}
 
 Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Iterator[Run]:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Runs a command in this process, where no stack is: code, stdout, stderr."""
     for name in os.environ:
         if name.startswith("WAKEFUL_"):
@@ -45,8 +66,7 @@ def run(
         out, err = capsys.readouterr()
         return code, out, err
 
-    yield run_one
-    structlog.reset_defaults()
+    return run_one
 
 
 def commands(command: object, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
@@ -87,26 +107,15 @@ def test_the_help_of_list_names_every_status_that_can_be_asked_for(run: Run) -> 
     assert known <= set(re.findall(r"[A-Z][a-z]+", out))
 
 
-def test_help_does_not_load_kafka_or_postgres_or_models() -> None:
-    program = (
-        "import sys, wakeful.deploy.cli; "
-        "heavy = ('confluent_kafka', 'psycopg', 'openai', 'anthropic', 'wakeful.processors.loop', 'wakeful.agents'); "
-        "print([m for m in heavy if m in sys.modules])"
-    )
+def test_help_loads_words_and_types_and_nothing_that_does_the_work() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+        [sys.executable, "-c", LOADED_BY_HELP], capture_output=True, text=True, check=True
     )
-    assert done.stdout.strip() == "[]"
-
-
-def test_help_takes_less_than_half_a_second_of_work() -> None:
-    before = os.times()
-    subprocess.run([sys.executable, "-m", "wakeful", "--help"], capture_output=True, check=True)
-    after = os.times()
-    spent = (
-        after.children_user - before.children_user + after.children_system - before.children_system
-    )
-    assert spent < HELP_CPU_S * 2, "twice the budget on a busy machine is a regression, not noise"
+    foreign, ours = (set(line.split()) for line in done.stderr.splitlines())
+    assert "typer" in foreign
+    assert foreign <= HELP_NEEDS, "a start costs what it imports: import it where it is used"
+    assert "wakeful.deploy.cli.sessions" in ours
+    assert ours & HELP_HAS_NO_USE_FOR == set()
 
 
 @pytest.mark.parametrize(
@@ -309,16 +318,14 @@ def test_a_reader_that_has_seen_enough_is_no_error() -> None:
     assert done.stdout.strip() == "0"
 
 
-def test_a_broker_that_does_not_answer_is_named_within_seconds(
+def test_a_broker_that_does_not_answer_is_named_with_the_time_it_was_given(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WAKEFUL_KAFKA", "127.0.0.1:1")
-    monkeypatch.setattr("wakeful.deploy.cli.context.KAFKA_LIMIT_S", 0.5)
-    at = time.monotonic()
+    monkeypatch.setattr("wakeful.deploy.cli.context.KAFKA_LIMIT_S", 1.0)
     code, _, err = run("session", "send", "s1", "hello")
     assert code == Exit.UNAVAILABLE
-    assert "no answer from kafka at 127.0.0.1:1" in err
-    assert time.monotonic() - at < 8
+    assert "no answer from kafka at 127.0.0.1:1 within 1 s" in err
 
 
 def test_a_database_that_does_not_answer_is_named_without_its_password(

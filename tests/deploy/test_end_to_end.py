@@ -68,8 +68,7 @@ def cli(
         out, err = capsys.readouterr()
         return code, json.loads(out) if "--json" in arguments else out, err
 
-    yield run
-    structlog.reset_defaults()
+    return run
 
 
 def test_a_refund_is_asked_for_approved_and_paid_by_commands_alone(cli: Cli) -> None:

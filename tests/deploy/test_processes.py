@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from wakeful.deploy.exits import Exit, Stopped
-from wakeful.deploy.processes import check_cluster, crash_points, ending, opened_leases
+from wakeful.deploy.processes import check_cluster, ending, opened_leases
 from wakeful.deploy.settings import Settings
 from wakeful.events.log.protocol import Fatal
 from wakeful.processors.activities.leases import NoLeases
@@ -15,22 +15,32 @@ from wakeful.processors.activities.redis_leases import RedisLeases
 from wakeful.processors.loop import LoopFailed
 
 PROGRAM = """
-import sys, time
+import sys, threading, time
 from wakeful.deploy.processes import crash_points
 from wakeful.deploy.settings import Settings
-hit = crash_points(Settings(failpoint=sys.argv[1]))
+returned = threading.Event()
+pauses = {"handshake": lambda _s: returned.wait(), "clock": time.sleep}
+hit = crash_points(Settings(failpoint=sys.argv[1]), pause=pauses[sys.argv[2]])
 for n in range(3):
     hit("p.begun")
     hit("p.commit_sent")
     print("passed", n, flush=True)
-    time.sleep(0.1)
+    if threading.active_count() > 1:  # the kill is on its way: stand still, as the call that commits does
+        returned.set()
+        threading.Event().wait()
 print("alive", flush=True)
 """
 
+LIMIT_S = 60.0  # for a program that waits for a kill which never comes
 
-def passed(failpoint: str) -> tuple[int, list[str]]:
+
+def passed(failpoint: str, pause: str = "handshake") -> tuple[int, list[str]]:
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, failpoint], capture_output=True, text=True, check=False
+        [sys.executable, "-c", PROGRAM, failpoint, pause],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT_S,
     )
     return done.returncode, done.stdout.split("\n")[:-1]
 
@@ -43,9 +53,19 @@ def test_the_crash_inside_a_commit_comes_after_the_call_has_begun() -> None:
     assert passed("p.commit_sent:2") == (-signal.SIGKILL, ["passed 0", "passed 1"])
 
 
+def test_the_crash_inside_a_commit_needs_nobody_to_wake_it() -> None:
+    code, lines = passed("p.commit_sent:2", "clock")  # the kill may come before the second line
+    assert code == -signal.SIGKILL
+    assert lines[:1] == ["passed 0"]
+    assert "alive" not in lines
+
+
+def test_a_crash_point_that_is_not_passed_often_enough_kills_nobody() -> None:
+    assert passed("p.commit_sent:4") == (0, ["passed 0", "passed 1", "passed 2", "alive"])
+
+
 def test_without_a_crash_point_nothing_happens() -> None:
-    hit = crash_points(Settings())
-    hit("p.begun")
+    assert passed("") == (0, ["passed 0", "passed 1", "passed 2", "alive"])
 
 
 def test_a_broker_of_another_cluster_is_refused() -> None:

@@ -4,6 +4,7 @@ import re
 
 from wakeful.events.blob_patience import TRANSACTION_LIMIT_MS
 from wakeful.events.blobs import BLOB_FAULTS
+from wakeful.events.failures import KINDS
 from wakeful.events.limits import BLOB_MAX, PAYLOAD_MAX
 from wakeful.processors.activities import (
     beats,
@@ -11,7 +12,6 @@ from wakeful.processors.activities import (
     definitions,
     hung,
     lane,
-    runner,
     superseded,
     worker,
 )
@@ -48,7 +48,7 @@ def test_its_kinds_of_failure_are_those_of_workers_and_of_the_engine() -> None:
     told = set(re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE))
     told = {kind for kind in told if not kind.startswith("payload_")}
     of_the_engine = {"returned", "unapproved_action", "uncertain", "undone", "not_done"}
-    assert told - {"timeout", "schedule_to_close"} == {*runner.KINDS} | of_the_engine
+    assert told - {"timeout", "schedule_to_close"} == {*KINDS} | of_the_engine
 
 
 def test_its_numbers_are_those_of_the_code() -> None:

@@ -99,7 +99,7 @@ def test_a_write_that_is_cut_leaves_nothing_under_the_name(
 
     with monkeypatch.context() as patch:
         patch.setattr("os.fsync", cut)
-        with pytest.raises(BlobUnavailable, match=f"about {REF}: OSError: no space left"):
+        with pytest.raises(BlobUnavailable, match=rf"about {REF} \(OSError: no space left"):
             blobs.put(REF, b"x" * 1_000)
     assert files(tmp_path) == []
     blobs.put(REF, b"x" * 1_000)

@@ -149,9 +149,9 @@ def test_a_reference_must_be_the_tenants_own_and_named_by_its_digest() -> None:
     assert "is not of tenant 'globex'" in why_no_reference(payload, "globex")
     strangers = [
         (replace(payload, digest=b"\1" * 32), "is not named by its digest"),
-        (replace(payload, inline=b"1"), "no inline bytes"),
-        (replace(payload, encoding="avro"), "the encoding 'json'"),
-        (replace(payload, key_id="k1"), "no key"),
+        (replace(payload, inline=b"1"), "1 inline bytes"),
+        (replace(payload, encoding="avro"), "encoding 'avro'"),
+        (replace(payload, key_id="k1"), "key 'k1'"),
         (replace(payload, size=0), "a blob has 1 to"),
         (replace(payload, size=BLOB_MAX + 1), "a blob has 1 to"),
         (replace(payload, ref="s3://x"), "is not <tenant>"),

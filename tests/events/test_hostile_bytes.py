@@ -36,6 +36,7 @@ from .samples import (
     whole,
 )
 
+STEPS = 3_000_000
 HEADER = CommandHeader("acme", "s-1", "c-1", 1, "user:ann", None, "http", None)
 
 FORMS: dict[str, tuple[bytes, set[str]]] = {
@@ -102,16 +103,34 @@ def fastavro_number(value: int) -> bytes:
     return out.getvalue()
 
 
-@pytest.mark.case("L23")
-@pytest.mark.parametrize("name", bombs())
-def test_hostile_bytes_cost_neither_the_process_nor_time_nor_memory(name: str) -> None:
-    body = bombs()[name]
-    for codec, fingerprint in fingerprints():
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+@pytest.fixture(scope="module")
+def allowed_s() -> float:
+    """What plain steps cost this machine now: thrice the 50 ms that reading a record may take where that was measured."""
+    started = time.thread_time()
+    assert sum(1 for _ in range(STEPS)) == STEPS
+    return time.thread_time() - started
+
+
+def cost_s(codec: Codec, body: bytes, fingerprint: bytes) -> float:
+    """Of the cheaper of two: the first one pays for what is read once, such as the schema."""
+    costs: list[float] = []
+    for _ in range(2):
         started = time.thread_time()
         with contextlib.suppress(Undecodable):  # most are; what counts is the cost
             codec.decode_body(body, fingerprint)
-        assert time.thread_time() - started < 0.15  # 50 ms, and room for a busy machine
+        costs.append(time.thread_time() - started)
+    return min(costs)
+
+
+@pytest.mark.case("L23")
+@pytest.mark.parametrize("name", bombs())
+def test_hostile_bytes_cost_neither_the_process_nor_time_nor_memory(
+    name: str, allowed_s: float
+) -> None:
+    body = bombs()[name]
+    for codec, fingerprint in fingerprints():
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        assert cost_s(codec, body, fingerprint) < allowed_s
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 * 1024
 
 
@@ -135,8 +154,15 @@ def test_a_record_with_a_byte_changed_is_another_record_or_undecodable(data: st.
     at = data.draw(st.integers(0, max(0, len(encoded.body) - 1)))
     byte = data.draw(st.integers(0, 255))
     body = encoded.body[:at] + bytes((byte,)) + encoded.body[at + 1 :]
-    with contextlib.suppress(Undecodable):
-        codec.decode_body(body, encoded.fingerprint)
+    try:
+        record = codec.decode_body(body, encoded.fingerprint)
+    except Undecodable:
+        assert body != encoded.body
+        return
+    assert codec.encode(record).fingerprint == encoded.fingerprint
+    assert (record == codec.decode_body(encoded.body, encoded.fingerprint)) == (
+        body == encoded.body
+    )
 
 
 @given(data=st.data())

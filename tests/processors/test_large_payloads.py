@@ -221,7 +221,7 @@ def test_a_store_that_is_away_holds_the_session_at_a_read_and_at_a_write(hand: D
     ]  # nothing of the turn's end is half there
     assert (out[-1].reason, out[-1].detail) == (
         "payload_unavailable",
-        "no room: see that the store answers, then release",
+        "no room, then release",
     )
     del hand.blobs.put
     assert kinds(hand.release())[-2:] == ["ReplySent", "TurnCompleted"]

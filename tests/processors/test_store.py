@@ -4,6 +4,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.processors.loops import Cluster
 from wakeful.events import records as r
@@ -106,9 +107,7 @@ def test_a_store_that_is_ahead_of_its_log_is_of_another_log(tmp_path: Path) -> N
     assert cluster.facts()[-1] == "SessionWaiting"
 
 
-def test_commands_that_retention_took_are_passed_over_and_the_later_ones_decided(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_commands_that_retention_took_are_passed_over_and_the_later_ones_decided() -> None:
     cluster = Cluster()
     cluster.start()
     cluster.open()
@@ -118,11 +117,14 @@ def test_commands_that_retention_took_are_passed_over_and_the_later_ones_decided
     cluster.answer()
     place = Place(cluster.topics.commands, 0)
     cluster.log.trim(place, cluster.log.dump(place.topic)[-1].offset)
-    cluster.start()
-    cluster.run()
+    with capture_logs() as told:
+        cluster.start()
+        cluster.run()
     assert [type(e.body) for e in cluster.events("s1")][-2:] == [
         r.ApprovalRequested,
         r.SessionWaiting,
     ]
     assert cluster.events("s2") == []
-    assert "commands were deleted" in capsys.readouterr().out
+    assert [line["log_level"] for line in told if "commands were deleted" in line["event"]] == [
+        "error"
+    ]

@@ -150,10 +150,12 @@ def plain(record: Any) -> Any:
     return [plain(item) for item in record] if isinstance(record, tuple) else record
 
 
-@pytest.mark.parametrize("version", VERSIONS, ids=lambda v: f"{v.id}.{v.record}")
+CURRENT = [version for version in VERSIONS if bundled().current(version.record) is version]
+
+
+@pytest.mark.parametrize("version", CURRENT, ids=lambda v: f"{v.id}.{v.record}")
 def test_encoding_today_gives_the_golden_bytes(version: SchemaVersion) -> None:
-    if bundled().current(version.record) is version:
-        assert made_today(version) == json.loads(path(version).read_text("utf-8"))
+    assert made_today(version) == json.loads(path(version).read_text("utf-8"))
 
 
 def test_no_golden_file_is_left_without_a_version() -> None:
@@ -188,6 +190,7 @@ def chain() -> list[dict[str, str]]:
 def test_a_chain_of_stored_bytes_keeps_its_hashes() -> None:
     stored = json.loads((GOLDEN / "chain.json").read_text("utf-8"))
     prev_hash = NO_HASH
+    assert len(stored) == len(chain())
     for link in stored:
         value, fingerprint = bytes.fromhex(link["value"]), bytes.fromhex(link["fingerprint"])
         event = EVENTS.decode(value, fingerprint)

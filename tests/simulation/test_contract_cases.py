@@ -6,8 +6,8 @@ from tests.simulation.story import Story
 from wakeful.commands import models as m
 from wakeful.deploy.simulation.planting import plant
 from wakeful.events import records as r
+from wakeful.events.failures import HEARTBEAT
 from wakeful.events.payloads import json_payload
-from wakeful.events.retries import HEARTBEAT
 from wakeful.processors.activities.jobs import Job
 from wakeful.processors.simulation.actors import DIGEST_KEY
 from wakeful.processors.simulation.downstream import Bank

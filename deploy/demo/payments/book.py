@@ -230,7 +230,9 @@ class OpenBook:
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise BookHeld(f"{self._path} is open in another payment service") from error
+            raise BookHeld(
+                f"{self._path} is open in another payment service: end that one, or take another file"
+            ) from error
 
     def _read_back(self) -> Book:
         with os.fdopen(os.dup(self._descriptor), "rb") as file:

@@ -145,7 +145,9 @@ class Payments:
                 reader, writer = await asyncio.open_connection(self._host, self._port)
         except OSError as error:  # a time-out is one
             told = f"{self._host}:{self._port}: {_said(error)}"
-            raise PaymentsUnavailable(f"no payment service at {told}") from error
+            raise PaymentsUnavailable(
+                f"no payment service at {told}: start it, or ask again once it answers"
+            ) from error
         try:
             async with asyncio.timeout(self._answer_limit_s):
                 writer.write(request)

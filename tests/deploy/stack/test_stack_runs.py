@@ -5,7 +5,6 @@ import signal
 import socket
 import stat
 import tempfile
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -49,9 +48,9 @@ def test_a_stack_that_is_up_serves_all_three(stack: Stack, endpoints: Endpoints)
 
 
 def test_a_second_up_finds_the_first(stack: Stack, endpoints: Endpoints) -> None:
-    since = time.monotonic()
+    before = [(line.name, line.pid) for line in stack.status()]
     assert stack.up() == endpoints
-    assert time.monotonic() - since < 5
+    assert [(line.name, line.pid) for line in stack.status()] == before, "nothing was started"
 
 
 def test_a_killed_broker_comes_back_on_its_port_with_its_data(
@@ -164,10 +163,9 @@ def test_a_broker_that_never_gets_ready_shows_its_log(
 ) -> None:
     broken = native_kafka.COMMON | {"offsets.topic.num.partitions": "none"}
     monkeypatch.setattr(native_kafka, "COMMON", broken)
-    since = time.monotonic()
-    with pytest.raises(StackError, match=r"(?s)kafka.*offsets\.topic.num.partitions"):
+    refused = r"(?s)cannot format kafka's storage.*offsets\.topic.num.partitions"
+    with pytest.raises(StackError, match=refused):
         private_stack.up()
-    assert time.monotonic() - since < 60
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has to run Postgres as somebody else")

@@ -7,7 +7,8 @@ from wakeful.events import contracts as words
 from wakeful.processors.activities.attempt import LookUp, Run, Say, Wait, hung, let_go, steps_of
 from wakeful.processors.activities.contracts import NothingDone, Read, Retry, Write
 from wakeful.processors.activities.definitions import activity
-from wakeful.processors.activities.runner import DETAIL_MAX, MESSAGE_MAX, Runner
+from wakeful.processors.activities.runner import Runner
+from wakeful.processors.activities.telling import DETAIL_MAX, MESSAGE_MAX
 
 from .conftest import DIGEST_KEY, played
 

@@ -94,12 +94,13 @@ def test_the_blocked_step_is_traced_to_the_job_it_belongs_to(inside):
             await asyncio.gather(asyncio.to_thread(int), asyncio.create_task(blocks()))
         else:
             asyncio.get_running_loop().call_soon(block)
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0)  # its turn comes after the callback's
 
     async def blocks():
         block()
 
     async def waits():
+        ATTENDED.set(job)
         blocked.set()
         await asyncio.to_thread(release.wait, DEADLINE_S)
 
@@ -109,7 +110,7 @@ def test_the_blocked_step_is_traced_to_the_job_it_belongs_to(inside):
         def look():
             blocked.wait(DEADLINE_S)
             if inside == "waiting":
-                time.sleep(0.05)
+                until(lambda: pulse.blocking() is None, "the step has begun to wait")
             seen.append(pulse.blocking())
             release.set()
 

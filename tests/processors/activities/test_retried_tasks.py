@@ -9,7 +9,7 @@ from wakeful.events.records import Failure
 from wakeful.events.retries import may_retry
 from wakeful.processors.activities.contracts import Read, Retry
 from wakeful.processors.activities.definitions import activity
-from wakeful.processors.activities.runner import retry_after_of
+from wakeful.processors.activities.telling import retry_after_of
 from wakeful.processors.app import gather
 
 

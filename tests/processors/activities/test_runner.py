@@ -51,7 +51,8 @@ def test_an_unknown_activity_names_what_is_loaded(bench, desk):
     assert body.failure.kind == "unknown_activity"
     assert (
         body.failure.message
-        == "no activity 'find_odor' is loaded here (loaded: find_order, refund, slow)"
+        == "no activity 'find_odor' is loaded here (loaded: find_order, refund, slow): "
+        "deploy it to this queue's workers"
     )
 
 

@@ -3,6 +3,7 @@
 import threading
 
 import pytest
+from structlog.testing import capture_logs
 
 from wakeful.events.log.protocol import LogFault
 from wakeful.processors.activities import superseded as superseded_module
@@ -95,8 +96,11 @@ def test_a_fault_is_waited_out_and_nothing_said_meanwhile_is_lost(bench, reading
 
 def test_a_topic_that_is_not_there_ends_nothing(bench):
     superseded = Superseded(bench.log, "no-such-topic")
-    superseded.look(0.0)
-    superseded.look(10.0)
+    with capture_logs() as logged:
+        superseded.look(0.0)
+        superseded.look(10.0)
+    assert [line["event"] for line in logged] == ["attempts that are over cannot be read for now"]
+    assert "no-such-topic" in logged[0]["fault"]
 
 
 def test_what_is_remembered_is_bounded(bench, reading, monkeypatch):
@@ -112,8 +116,8 @@ def test_what_is_remembered_is_bounded(bench, reading, monkeypatch):
 
 def test_two_intakes_look_one_at_a_time(bench, reading):
     _, superseded, _ = reading
-    inside, free = threading.Event(), threading.Event()
-    superseded.tell(lambda _id: (inside.set(), free.wait(DEADLINE_S)))
+    inside, free, freed = threading.Event(), threading.Event(), []
+    superseded.tell(lambda _id: (inside.set(), freed.append(free.wait(DEADLINE_S))))
     superseded.look(0.0)
     bench.over(*tasks(bench, 1))
     other = threading.Thread(target=superseded.look, args=(1.0,))
@@ -122,3 +126,4 @@ def test_two_intakes_look_one_at_a_time(bench, reading):
     superseded.look(2.0)  # returns at once
     free.set()
     other.join(DEADLINE_S)
+    assert freed == [True], "the second look did not wait for the first"

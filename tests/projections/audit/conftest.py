@@ -308,11 +308,9 @@ def begin(new_scribe):
 def found():
     """The numbers of the broken promises in some evidence."""
 
-    def numbers(evidence: Evidence) -> set[int]:
+    def numbers(evidence: Evidence) -> set[int | str]:
         violations = audit(evidence, asked_by(decode_command))
-        assert all(
-            str(violation).startswith(f"I{violation.invariant} ") for violation in violations
-        )
+        assert all(str(violation).startswith(f"{violation.promise} ") for violation in violations)
         return {violation.invariant for violation in violations}
 
     return numbers

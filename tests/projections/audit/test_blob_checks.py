@@ -45,7 +45,7 @@ def hand() -> Desk:
 
 def about_blobs(hand: Desk, blobs: MemoryBlobs | None) -> list[str]:
     found = audit(evidence(hand), blobs=blobs, digest_key=KEY)
-    return [str(violation) for violation in found if violation.invariant == 41]
+    return [str(violation) for violation in found if violation.invariant == "blobs"]
 
 
 def test_41_a_store_that_has_all_is_no_finding(hand: Desk) -> None:
@@ -62,7 +62,8 @@ def test_41_a_blob_that_is_gone_or_damaged_is_found_where_it_is_referred_to_firs
     assert about_blobs(hand, None) == []
     gone, damaged = about_blobs(hand, hand.blobs)
     assert (
-        gone == f"I41 acme/s1 at offset 1: MessageReceived: blob {message.ref} is not in the store"
+        gone
+        == f"blobs acme/s1 at offset 1: MessageReceived: blob {message.ref} is not in the store: put it back"
     )
     assert f"TurnCompleted: blob {state.ref} does not have the bytes" in damaged
 

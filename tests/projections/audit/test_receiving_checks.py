@@ -86,11 +86,11 @@ ONE = r.Payload("json", b"1", None, b"\7" * 32, 1, None)
     ],
     ids=["twice", "unknown", "other-name", "younger", "data", "no-wait", "unasked", "came-twice"],
 )
-def test_39_a_signal_that_does_not_reach_its_wait_as_it_came_is_found(told, found, tamper):
-    assert 39 in found(told(tamper).evidence())
+def test_receiving_a_signal_that_does_not_reach_its_wait_as_it_came_is_found(told, found, tamper):
+    assert "receiving" in found(told(tamper).evidence())
 
 
-def test_39_a_signal_that_is_lost_is_found(told, found, monkeypatch):
+def test_receiving_a_signal_that_is_lost_is_found(told, found, monkeypatch):
     from wakeful.projections.audit import folds
 
     evolve = folds.evolve
@@ -100,7 +100,9 @@ def test_39_a_signal_that_is_lost_is_found(told, found, monkeypatch):
         return replace(after, signals=()) if isinstance(event.body, r.TurnCompleted) else after
 
     monkeypatch.setattr(folds, "evolve", forgetful)
-    assert 39 in found(told(delivered(lambda b: [b] if b.wait_id == "1.1" else [])).evidence())
+    assert "receiving" in found(
+        told(delivered(lambda b: [b] if b.wait_id == "1.1" else [])).evidence()
+    )
 
 
 @pytest.mark.parametrize(
@@ -134,12 +136,14 @@ def test_39_a_signal_that_is_lost_is_found(told, found, monkeypatch):
         "came-twice",
     ],
 )
-def test_39_a_message_that_is_not_taken_once_in_order_and_as_it_came_is_found(told, found, tamper):
-    assert 39 in found(told(tamper).evidence())
+def test_receiving_a_message_that_is_not_taken_once_in_order_and_as_it_came_is_found(
+    told, found, tamper
+):
+    assert "receiving" in found(told(tamper).evidence())
 
 
-def test_39_a_wait_that_is_withdrawn_and_was_not_open_is_found(told, found):
-    assert 39 in found(told(on(r.WaitWithdrawn, lambda body: [body, body])).evidence())
+def test_receiving_a_wait_that_is_withdrawn_and_was_not_open_is_found(told, found):
+    assert "receiving" in found(told(on(r.WaitWithdrawn, lambda body: [body, body])).evidence())
 
 
 @pytest.mark.parametrize(
@@ -154,8 +158,8 @@ def test_39_a_wait_that_is_withdrawn_and_was_not_open_is_found(told, found):
     ],
     ids=["stretch", "turn", "steps", "open-wait", "same-step", "step-falls"],
 )
-def test_40_steps_that_fall_and_waits_across_a_stretch_are_found(told, found, tamper):
-    assert 40 in found(told(tamper).evidence())
+def test_39_steps_that_fall_and_waits_across_a_stretch_are_found(told, found, tamper):
+    assert 39 in found(told(tamper).evidence())
 
 
 @pytest.mark.parametrize(("name", "broken"), [("paid", {38}), ("sent", set())])

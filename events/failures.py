@@ -1,0 +1,64 @@
+"""The words for how an attempt failed, as they are stored: a failure's kind, and the limit that a time-out names."""
+
+from __future__ import annotations
+
+RAISED = "raised"
+"""The function raised."""
+
+NOTHING_DONE = "nothing_done"
+"""It raised, and says itself that it has changed nothing."""
+
+TIMED_OUT = "timed_out"
+"""It was over one of the three limits below."""
+
+LOOK_UP_FAILED = "look_up_failed"
+"""Nobody knows whether it was done, and another attempt looks it up again."""
+
+CUT_OFF = "cut_off"
+"""Its worker ended in the middle of a call that is made once."""
+
+UNKNOWN_ACTIVITY = "unknown_activity"
+"""The worker's code has none of this name."""
+
+WRONG_ARGUMENTS = "wrong_arguments"
+"""The worker's code does not take the recorded arguments."""
+
+ARGUMENTS_UNAVAILABLE = "arguments_unavailable"
+"""They lie in a store that does not give them."""
+
+NO_CREDENTIALS = "no_credentials"
+"""The provider gave none, so nothing ran."""
+
+UNSERIALISABLE_RESULT = "unserialisable_result"
+"""What it returned has no JSON form, or does not read back as its type."""
+
+RESULT_TOO_LARGE = "result_too_large"
+"""What it returned is over the limit."""
+
+RESULT_NOT_STORED = "result_not_stored"
+"""What it returned belongs into a store that does not take it."""
+
+KINDS = (
+    RAISED,
+    NOTHING_DONE,
+    TIMED_OUT,
+    LOOK_UP_FAILED,
+    CUT_OFF,
+    UNKNOWN_ACTIVITY,
+    WRONG_ARGUMENTS,
+    ARGUMENTS_UNAVAILABLE,
+    NO_CREDENTIALS,
+    UNSERIALISABLE_RESULT,
+    RESULT_TOO_LARGE,
+    RESULT_NOT_STORED,
+)
+"""How an attempt may fail, as a worker reports it."""
+
+START_TO_CLOSE = "start_to_close"
+"""Type of the failure of an attempt that took too long."""
+
+SCHEDULE_TO_CLOSE = "schedule_to_close"
+"""Type of the failure that ends an activity at its deadline, attempts left or not."""
+
+HEARTBEAT = "heartbeat"
+"""Type of the failure of an attempt that was silent for too long."""

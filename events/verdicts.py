@@ -1,0 +1,27 @@
+"""The words in which people decide and resolve, and those for how a proposal or an activity ended, as they are stored."""
+
+from __future__ import annotations
+
+APPROVE = "approve"
+REJECT = "reject"
+
+DECISIONS = (APPROVE, REJECT)
+"""What a command says of a proposal."""
+
+APPROVED = "approved"
+REJECTED = "rejected"
+EXPIRED = "expired"
+"""How a proposal was decided: the last one by nobody."""
+
+GRANTED = "granted"
+"""What a request says that had its approval."""
+
+COMPLETED = "completed"
+FAILED = "failed"
+
+RESOLUTIONS = (COMPLETED, FAILED)
+"""What somebody says of an activity of which nobody knew whether it was done; ends of activities, too."""
+
+CANCELLED = "cancelled"
+UNCERTAIN = "uncertain"
+"""The other two ends: not wanted any more, and nobody knows."""
