@@ -47,6 +47,9 @@ LOOKED_UP = frozenset({RAISED, TIMED_OUT})
 JITTER = 4
 """One part in so many of a delay is spread, so that sessions that failed together do not come back together."""
 
+DRAWN_BYTES = 4
+"""So much of a digest is drawn for it, and read as a fraction."""
+
 
 def in_doubt(contract: str, failure: Failure) -> bool:
     """Whether the tool may have done its work although an attempt under this contract failed so.
@@ -106,8 +109,8 @@ def retry_due_ms(
 
 def _part(delay_ms: int, name: str) -> int:
     """From 0 up to a quarter of the delay, derived from the name: the same in every replay."""
-    drawn = int.from_bytes(sha256(name.encode(errors="surrogatepass")).digest()[:4])
-    return (delay_ms * drawn // JITTER) >> 32
+    drawn = int.from_bytes(sha256(name.encode(errors="surrogatepass")).digest()[:DRAWN_BYTES])
+    return (delay_ms * drawn // JITTER) >> 8 * DRAWN_BYTES
 
 
 def _last_name(type_: str) -> str:

@@ -20,6 +20,9 @@ PRIMITIVES: dict[type, str] = {str: "string", int: "long", bytes: "bytes", bool:
 KINDS_MAX = 4_096
 """Combinations of types remembered per class; only nullable fields vary, so that is 12 of them."""
 
+SHOWN_MAX = 60
+"""Characters of a value that a message shows."""
+
 Step = tuple[int, Callable[[Any], object]]
 
 
@@ -212,4 +215,4 @@ def _encodable(text: str) -> bool:
 def _told(value: object) -> str:
     """A value for a message: its start, and its type."""
     text = ascii(value)
-    return f"{text if len(text) <= 60 else text[:57] + '...'} ({type(value).__name__})"
+    return f"{text if len(text) <= SHOWN_MAX else text[: SHOWN_MAX - 3] + '...'} ({type(value).__name__})"

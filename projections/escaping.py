@@ -19,6 +19,9 @@ _SUSPECT = re.compile(rb"\\u(?:0000|[dD][89abAB])|NaN|Infinity|[0-9][eE][+-]?[0-
 NUMBER_DIGITS_MAX = 1_000
 """Digits of a JSON number that are passed on as a number; Postgres refuses more than about 130,000."""
 
+EXPONENT_MAX = 7
+"""Characters of an exponent that is read; a longer one is out of reach whatever it says."""
+
 
 class Held(NamedTuple):
     """A value that Postgres can hold, and whether it had to be escaped for that."""
@@ -121,7 +124,9 @@ def _number(written: str, marks: list[None]) -> object:
     """The number, or its text where Postgres would refuse it (too long, or an exponent out of reach)."""
     mantissa, _, exponent = written.lower().partition("e")
     digits = len(mantissa) + (
-        abs(int(exponent)) if exponent and len(exponent) < 8 else len(exponent) * 1_000
+        abs(int(exponent))
+        if exponent and len(exponent) <= EXPONENT_MAX
+        else len(exponent) * NUMBER_DIGITS_MAX
     )
     if digits > NUMBER_DIGITS_MAX or (exponent and float(written) in (float("inf"), float("-inf"))):
         marks.append(None)

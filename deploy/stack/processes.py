@@ -14,8 +14,11 @@ from .errors import StackError
 
 LOOPBACK = "127.0.0.1"
 LOG_TAIL_LINES = 40
+LOG_TAIL_BYTES = 64 * 1024  # read for them
 LOG_KEEP_BYTES = 16 * 1024 * 1024  # a larger log is moved aside at the next start
 POLL_S = 0.02
+STATE, STARTED = 0, 19  # fields of /proc/<pid>/stat behind the command name
+PORT_MAX = 65_535
 PORT_LOWEST = 15_000
 PORT_HIGHEST = 32_768  # where outgoing ports begin on Linux, when it does not say; 49152 elsewhere
 PORT_TRIES_MAX = 200
@@ -91,7 +94,7 @@ def identity(pid: int) -> str | None:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    state, ticks = fields[0], fields[19]
+    state, ticks = fields[STATE], fields[STARTED]
     return None if state in "ZX" else f"{boot}/{ticks}"
 
 
@@ -142,8 +145,8 @@ def pick_port(service: str, fixed: str | None, *, prefer: int = 0) -> int:
     """
     if fixed:
         name = f"WAKEFUL_{service.upper()}_PORT"
-        if not fixed.isdigit() or not 0 < int(fixed) < 65536:
-            raise StackError(f"{name}={fixed} is no port: give a number from 1 to 65535")
+        if not fixed.isdigit() or not 0 < int(fixed) <= PORT_MAX:
+            raise StackError(f"{name}={fixed} is no port: give a number from 1 to {PORT_MAX}")
         if not _is_free(int(fixed)):
             raise StackError(
                 f"port {fixed} for {service} is taken by another process: end that one, or choose "
@@ -167,7 +170,7 @@ def tail(log: Path, lines: int = LOG_TAIL_LINES) -> str:
     """Return the last lines of a log, for people who ask why a service did not start."""
     try:
         with log.open("rb") as file:
-            file.seek(max(0, log.stat().st_size - 64 * 1024))
+            file.seek(max(0, log.stat().st_size - LOG_TAIL_BYTES))
             text = file.read().decode("utf-8", errors="replace")
     except FileNotFoundError:
         return "(no log)"

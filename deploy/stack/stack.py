@@ -18,6 +18,7 @@ from .external import External, without_password
 from .native_kafka import NativeKafka, check_cluster
 from .native_postgres import NativePostgres
 from .native_valkey import NativeValkey
+from .processes import POLL_S
 from .provider import Place, Provider
 from .records import SERVICES, Record, State, StateFile, new_cluster_id
 
@@ -158,7 +159,7 @@ class Stack:
                 raise StackError(
                     f"{service} did not end {ENDED_LIMIT_S:.0f} s after its signal: try 'wakeful down'"
                 )
-            threading.Event().wait(0.01)
+            threading.Event().wait(POLL_S)
 
     def start(self, service: str) -> Endpoints:
         """Start one service again, on its port and data, and return where all of them are."""

@@ -19,6 +19,7 @@ from .kafka_producer import KafkaProducer
 from .kafka_reader import KafkaReader
 from .kafka_transaction import KafkaTransactionalProducer
 from .protocol import (
+    SESSION_TIMEOUT_MS,
     Group,
     Isolation,
     Place,
@@ -56,7 +57,7 @@ class KafkaLog:
         listener: RebalanceListener,
         *,
         instance_id: str | None = None,
-        session_timeout_ms: int = 10_000,
+        session_timeout_ms: int = SESSION_TIMEOUT_MS,
     ) -> Group:
         """See the protocol."""
         return KafkaGroup(

@@ -18,7 +18,16 @@ from .memory_coordinator import Coordinator
 from .memory_faults import Faults, NoFaults
 from .memory_group import MemoryGroup
 from .memory_producer import MemoryProducer, MemoryTransactionalProducer
-from .protocol import EndOfPartition, Fatal, Isolation, Place, RebalanceListener, Record, TopicSpec
+from .protocol import (
+    SESSION_TIMEOUT_MS,
+    EndOfPartition,
+    Fatal,
+    Isolation,
+    Place,
+    RebalanceListener,
+    Record,
+    TopicSpec,
+)
 
 TRANSACTION_TIMEOUT_MS = 15_000
 
@@ -45,7 +54,7 @@ class MemoryLog:
         listener: RebalanceListener,
         *,
         instance_id: str | None = None,
-        session_timeout_ms: int = 10_000,
+        session_timeout_ms: int = SESSION_TIMEOUT_MS,
     ) -> MemoryGroup:
         """See the protocol. It joins with its first `poll`."""
         return MemoryGroup(

@@ -9,6 +9,7 @@ from confluent_kafka.cimpl import NewTopic
 
 PROBE = "wakeful.probe"  # topic, group and transactional id of the probe
 PROBE_RETENTION_MS = 3_600_000
+LEAST_S = 0.1  # a request is given so much however little is left
 STEP_LIMIT_S = 5.0  # for one request; the whole has the caller's limit
 POLL_S = 0.05
 
@@ -28,8 +29,10 @@ def cluster_id(bootstrap: str, *, limit_s: float) -> str:
     while True:
         left_s = limit - monotonic()
         try:
-            described = admin.describe_cluster(request_timeout=max(0.1, min(left_s, STEP_LIMIT_S)))
-            return str(described.result(timeout=max(0.1, left_s)).cluster_id)
+            described = admin.describe_cluster(
+                request_timeout=max(LEAST_S, min(left_s, STEP_LIMIT_S))
+            )
+            return str(described.result(timeout=max(LEAST_S, left_s)).cluster_id)
         except (KafkaException, TimeoutError) as refused:
             if monotonic() > limit:
                 raise NotReadyError(f"no answer from {bootstrap}: {_reason(refused)}") from refused

@@ -18,6 +18,9 @@ from enum import Enum
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self
 
+SESSION_TIMEOUT_MS = 10_000
+"""How long a member of a group may be silent before its partitions go to others."""
+
 Headers = Sequence[tuple[str, bytes]]
 
 
@@ -207,7 +210,7 @@ class Log(Protocol):
         listener: RebalanceListener,
         *,
         instance_id: str | None = None,
-        session_timeout_ms: int = 10_000,
+        session_timeout_ms: int = SESSION_TIMEOUT_MS,
     ) -> Group:
         """Joins a group; a static member where `instance_id` is given. A session is never below the brokers' floor."""
 

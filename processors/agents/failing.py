@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
+from http import HTTPStatus
 from typing import Any
 
 from .errors import (
@@ -22,6 +23,9 @@ from .errors import (
 )
 
 TOLD_CHARACTERS_MAX = 500
+
+PASSING = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT})
+"""Answers that sound like the caller's fault, and pass by themselves."""
 
 RETRY_AFTER_MS_MAX = 24 * 3_600_000
 """An endpoint that asks for more is taken to mean a day."""
@@ -79,10 +83,10 @@ def _of_status(
     status: int, words: frozenset[str], told: str, headers: Mapping[str, str]
 ) -> ModelFailed:
     after_ms = retry_after_ms(headers)
-    if status == 429 and not words & SPENT:
+    if status == HTTPStatus.TOO_MANY_REQUESTS and not words & SPENT:
         wait = "" if after_ms is None else f" (try again after {after_ms} ms)"
         return RateLimited(f"{told}{wait}", retry_after_ms=after_ms)
-    if 400 <= status < 500 and status not in (408, 409):
+    if 400 <= status < 500 and status not in PASSING:
         return RequestRejected(told)
     return EndpointFailed(told, retry_after_ms=after_ms)
 

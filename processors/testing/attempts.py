@@ -18,6 +18,9 @@ DIGEST_KEY = b"the digest key of tests"
 
 LIMIT_MS = 60_000
 
+NEVER_MS = 2**53
+"""A deadline that no clock reaches."""
+
 
 class Attempt:
     """What one attempt told, and how it is cancelled."""
@@ -83,7 +86,7 @@ def _task(left: Payload | None) -> ActivityTask:
         arguments=json_payload({}, DIGEST_KEY),
         idempotency_key="test/test/1/1",
         start_to_close_ms=LIMIT_MS,
-        deadline_ms=2**53,
+        deadline_ms=NEVER_MS,
         event_seq=1,
         actor="test",
         on_behalf_of=None,

@@ -12,6 +12,7 @@ from ...events.failures import HEARTBEAT
 from ...events.retries import NOTHING_RAN, in_doubt
 from .evidence import Violation
 from .history import Fact, History, of
+from .invariants import AT_MOST_ONCE, ATTEMPT_FENCE
 
 CLOCK_STEP_MS = 60_000
 """How far a processor's clock may go back between two records of one transaction."""
@@ -82,15 +83,15 @@ def _begin(running: dict[str, _Running], activity_id: str, attempt: int) -> None
 def _spoke(fact: Fact, body: Spoken, one: _Running | None) -> Iterator[Violation]:
     word, name = type(body).__name__, f"attempt {body.attempt} of activity {body.activity_id}"
     if one is None or not one.runs or one.attempt != body.attempt:
-        yield of(fact, 15, f"{word} of {name}, which does not run")
+        yield of(fact, ATTEMPT_FENCE, f"{word} of {name}, which does not run")
         return
     one.heard_ms = fact.event.envelope.at_ms
     if not isinstance(body, r.ActivityStarted):
         return
     if one.started:
-        yield of(fact, 15, f"{name} began twice")
+        yield of(fact, ATTEMPT_FENCE, f"{name} began twice")
     if one.request.heartbeat_ms is None:
-        yield of(fact, 15, f"{name} began, and its request asks for no heartbeats")
+        yield of(fact, ATTEMPT_FENCE, f"{name} began, and its request asks for no heartbeats")
     one.started = True
 
 
@@ -99,11 +100,17 @@ def _fell_silent(fact: Fact, body: Failed, one: _Running) -> Iterator[Violation]
         return
     name = f"activity {body.activity_id}"
     if not one.started:
-        yield of(fact, 15, f"{name} fell silent, and attempt {one.attempt} was never heard of")
+        yield of(
+            fact, ATTEMPT_FENCE, f"{name} fell silent, and attempt {one.attempt} was never heard of"
+        )
         return
     silent_ms = fact.event.envelope.at_ms - one.heard_ms
     if silent_ms < (one.request.heartbeat_ms or 0):
-        yield of(fact, 15, f"{name} fell silent after {silent_ms} ms, which its request allows")
+        yield of(
+            fact,
+            ATTEMPT_FENCE,
+            f"{name} fell silent after {silent_ms} ms, which its request allows",
+        )
 
 
 def overs(history: History) -> Iterator[Violation]:
@@ -123,16 +130,22 @@ def overs(history: History) -> Iterator[Violation]:
         )
         if at_ms is None:
             yield Violation(
-                15, session, record.offset, f"workers are to drop {name}, which nothing ended"
+                ATTEMPT_FENCE,
+                session,
+                record.offset,
+                f"workers are to drop {name}, which nothing ended",
             )
         elif record.timestamp_ms + CLOCK_STEP_MS < at_ms:
             yield Violation(
-                15, session, record.offset, f"workers are to drop {name} before it was over"
+                ATTEMPT_FENCE,
+                session,
+                record.offset,
+                f"workers are to drop {name} before it was over",
             )
         own = f"{session}/{over.activity_id.replace('.', '/')}"
         if over.idempotency_key != own:
             told = f"the word to drop {name} has the key {over.idempotency_key!r}, expected {own!r}"
-            yield Violation(15, session, record.offset, told)
+            yield Violation(ATTEMPT_FENCE, session, record.offset, told)
 
 
 def _ended_by(body: r.EventBody) -> tuple[str, int] | None:
@@ -168,7 +181,7 @@ def at_most_once(history: History) -> Iterator[Violation]:
                         excused[body.activity_id] = body.attempt
                     else:
                         told = f"activity {body.activity_id} may have run, and is to be tried again"
-                        yield of(fact, 17, f"{told} ({body.failure.kind})")
+                        yield of(fact, AT_MOST_ONCE, f"{told} ({body.failure.kind})")
                 case r.ActivityReturned() if contracts.get(body.activity_id) in ONCE:
                     dispatched[body.activity_id] = body.attempt + 1
                 case r.ActivityRetried() if contracts.get(body.activity_id) in ONCE:
@@ -176,7 +189,9 @@ def at_most_once(history: History) -> Iterator[Violation]:
                     dispatched[body.activity_id] = body.attempt
                     if excused.pop(body.activity_id, None) != body.attempt:
                         told = f"attempt {before} of activity {body.activity_id} may have run"
-                        yield of(fact, 17, f"{told}, and attempt {body.attempt} is dispatched")
+                        yield of(
+                            fact, AT_MOST_ONCE, f"{told}, and attempt {body.attempt} is dispatched"
+                        )
                 case r.ActivityFailed() if contracts.get(body.activity_id) in ONCE:
                     contract = contracts[body.activity_id]
                     rests = body.activity_id in excused
@@ -186,6 +201,6 @@ def at_most_once(history: History) -> Iterator[Violation]:
                         and in_doubt(contract, body.failure)
                     ):
                         told = f"activity {body.activity_id} may have run, and is called failed"
-                        yield of(fact, 17, f"{told} ({body.failure.kind})")
+                        yield of(fact, AT_MOST_ONCE, f"{told} ({body.failure.kind})")
                 case _:
                     pass  # the others dispatch nothing again

@@ -8,9 +8,7 @@ from ...events.blobs import Blobs, fetch, payloads_in
 from ...events.errors import BlobDamaged, BlobMissing
 from .evidence import Violation
 from .history import History, of
-
-BLOBS = "blobs"
-"""The name of this promise, which has no number in the list."""
+from .invariants import BLOBS
 
 
 def stored(history: History, blobs: Blobs, digest_key: bytes) -> Iterator[Violation]:

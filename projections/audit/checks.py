@@ -22,6 +22,7 @@ from . import (
     waits,
 )
 from . import blobs as beside
+from . import invariants as i
 from .evidence import Evidence, ReadCommand, Violation
 from .folds import Folded
 from .history import History, Session
@@ -43,33 +44,33 @@ def _legal_path(history: History, folded: dict[Session, Folded]) -> Iterator[Vio
 
 
 CHECKS: tuple[tuple[tuple[int | str, ...], Check], ...] = (
-    ((1,), _plain(order.gapless)),
-    ((2,), _plain(order.one_home)),
-    ((3,), _plain(dispositions.one_disposition)),
-    ((4,), _plain(dispositions.no_skew)),
-    ((5, 6), _plain(dispositions.idempotent)),
-    ((5,), _plain(dispositions.decided_once)),
-    ((8,), folds.pure_fold),
-    ((10, 22), _legal_path),
-    ((12,), _plain(order.torn_free)),
-    ((13,), _plain(tasks.told_once)),
-    ((13,), _plain(tasks.right_topic)),
-    ((14,), _plain(steps.one_outcome)),
-    ((15,), _plain(steps.attempt_fence)),
-    ((15,), _plain(attempts.heartbeats)),
-    ((15,), _plain(attempts.overs)),
-    ((16,), _plain(steps.stable_key)),
-    ((17,), _plain(attempts.at_most_once)),
-    ((21,), _plain(waits.timers)),
-    ((21,), _plain(retries.retries)),
-    ((23, 24, 26), _plain(waits.approvals)),
-    ((32,), _plain(order.chained)),
-    ((33,), _plain(rebuild.in_place)),
-    ((34,), rebuild.rebuilt_equals_live),
-    ((38,), _plain(dispositions.nothing_waits)),
-    ((38,), folds.no_one_stranded),
-    ((receiving.RECEIVING,), receiving.receiving),
-    ((39,), _plain(stretches.stretches)),
+    ((i.GAPLESS,), _plain(order.gapless)),
+    ((i.ONE_HOME,), _plain(order.one_home)),
+    ((i.ONE_DISPOSITION,), _plain(dispositions.one_disposition)),
+    ((i.NO_SKEW,), _plain(dispositions.no_skew)),
+    ((i.IDEMPOTENT, i.NO_KEY_REUSE), _plain(dispositions.idempotent)),
+    ((i.IDEMPOTENT,), _plain(dispositions.decided_once)),
+    ((i.PURE_FOLD,), folds.pure_fold),
+    ((i.LEGAL_PATH, i.PARKED_FREE), _legal_path),
+    ((i.TORN_FREE,), _plain(order.torn_free)),
+    ((i.TOLD_ONCE,), _plain(tasks.told_once)),
+    ((i.TOLD_ONCE,), _plain(tasks.right_topic)),
+    ((i.ONE_OUTCOME,), _plain(steps.one_outcome)),
+    ((i.ATTEMPT_FENCE,), _plain(steps.attempt_fence)),
+    ((i.ATTEMPT_FENCE,), _plain(attempts.heartbeats)),
+    ((i.ATTEMPT_FENCE,), _plain(attempts.overs)),
+    ((i.STABLE_KEY,), _plain(steps.stable_key)),
+    ((i.AT_MOST_ONCE,), _plain(attempts.at_most_once)),
+    ((i.TIMERS,), _plain(waits.timers)),
+    ((i.TIMERS,), _plain(retries.retries)),
+    ((i.ONE_DECISION, i.DECISION_BINDS, i.NO_UNAPPROVED_START), _plain(waits.approvals)),
+    ((i.CHAIN,), _plain(order.chained)),
+    ((i.POSITION,), _plain(rebuild.in_place)),
+    ((i.REBUILD,), rebuild.rebuilt_equals_live),
+    ((i.NOBODY_STRANDED,), _plain(dispositions.nothing_waits)),
+    ((i.NOBODY_STRANDED,), folds.no_one_stranded),
+    ((i.RECEIVING,), receiving.receiving),
+    ((i.ROLL_OVER,), _plain(stretches.stretches)),
 )
 
 

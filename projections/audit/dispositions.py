@@ -8,6 +8,7 @@ from ...events import records as r
 from ...events.log.protocol import Place, Record
 from .evidence import Asked, Violation
 from .history import At, Fact, History, Request, cause_of, of, place_of
+from .invariants import IDEMPOTENT, NO_KEY_REUSE, NO_SKEW, NOBODY_STRANDED, ONE_DISPOSITION
 
 NO_OP_KINDS = frozenset({"FireTimer", "HeartbeatActivity"})
 """Commands that may leave nothing: what is due becomes fact before a nudge is looked at, and signs of life are many."""
@@ -39,14 +40,16 @@ def one_disposition(history: History) -> Iterator[Violation]:
             continue
         at = (record.topic, record.partition, record.offset)
         if at in causes and at in dead:
-            yield _about(request, 3, "it has events and a dead letter")
+            yield _about(request, ONE_DISPOSITION, "it has events and a dead letter")
         id_ = (asked.tenant, asked.session_id, asked.command_id) if asked else None
         repeats = id_ is not None and first.setdefault(id_, record.offset) < record.offset
         if at in causes or at in dead or id_ in refused or repeats:
             continue
         if asked is not None and _is_no_op(asked, settled):
             continue
-        yield _about(request, 3, "it is below the committed offset and nothing became of it")
+        yield _about(
+            request, ONE_DISPOSITION, "it is below the committed offset and nothing became of it"
+        )
 
 
 def _first_by_id(history: History) -> dict[tuple[str, str, str], int]:
@@ -103,12 +106,14 @@ def no_skew(history: History) -> Iterator[Violation]:
         ):
             yield of(
                 fact,
-                4,
+                NO_SKEW,
                 f"its command at {cause.partition}/{cause.offset} is above the committed offset {limit}",
             )
         elif there and cause_of(fact) not in there and not _is_trimmed(history, cause_of(fact)):
             yield of(
-                fact, 4, f"there is no command at {cause.topic} {cause.partition}/{cause.offset}"
+                fact,
+                NO_SKEW,
+                f"there is no command at {cause.topic} {cause.partition}/{cause.offset}",
             )
     for record, letter in history.dead_letters:
         if letter.topic != history.evidence.topics.commands:
@@ -116,7 +121,7 @@ def no_skew(history: History) -> Iterator[Violation]:
         limit = committed.get(Place(letter.topic, letter.partition))
         if limit is None or letter.offset >= limit:
             told = f"the command at {letter.partition}/{letter.offset} is dead, but above the committed offset {limit}"
-            yield Violation(4, _key(record), record.offset, told)
+            yield Violation(NO_SKEW, _key(record), record.offset, told)
 
 
 def _is_trimmed(history: History, at: At) -> bool:
@@ -136,10 +141,10 @@ def idempotent(history: History) -> Iterator[Violation]:
             before = known.event.envelope.cause
             if before.command_hash != cause.command_hash:
                 told = f"command id {cause.command_id!r} is accepted with two contents (first: seq {_seq(known)})"
-                yield of(fact, 6, told)
+                yield of(fact, NO_KEY_REUSE, told)
             elif cause_of(known) != cause_of(fact):
                 told = f"command {cause.command_id!r} is accepted at offsets {before.offset} and {cause.offset}"
-                yield of(fact, 5, told)
+                yield of(fact, IDEMPOTENT, told)
 
 
 def decided_once(history: History) -> Iterator[Violation]:
@@ -153,7 +158,9 @@ def decided_once(history: History) -> Iterator[Violation]:
             if cause == last:
                 continue
             if cause in closed and cause not in comes_back:
-                yield of(fact, 5, f"the command at {cause[1]}/{cause[2]} was decided twice")
+                yield of(
+                    fact, IDEMPOTENT, f"the command at {cause[1]}/{cause[2]} was decided twice"
+                )
             if last is not None:
                 closed.add(last)
             last = cause
@@ -171,7 +178,7 @@ def nothing_waits(history: History) -> Iterator[Violation]:
         limit = committed.get(place_of(record), 0)
         if record.offset >= limit:
             told = f"all is quiet, but commands from {limit} on in partition {record.partition} are not read"
-            yield Violation(38, _key(record), record.offset, told)
+            yield Violation(NOBODY_STRANDED, _key(record), record.offset, told)
 
 
 def _seq(fact: Fact) -> int:

@@ -15,6 +15,7 @@ from ...events.hashing import event_hash
 from ...events.state import MESSAGE, STATE_VERSION, Head, SessionState, State, Status
 from .evidence import Violation
 from .history import Fact, History, Session, name_of, of
+from .invariants import LEGAL_PATH, NOBODY_STRANDED, PARKED_FREE, PURE_FOLD
 
 AFTER_END = (r.CommandRefused, r.LateResultRecorded)
 """What may still be recorded of a session that has ended: what was asked in vain."""
@@ -50,16 +51,16 @@ def _refold(facts: list[Fact], wanted: set[int]) -> Folded:
             and event.envelope.cause.offset > head.cause_offset
         ):
             told = "only waits were left, and it did not park before the next command"
-            folded.violations.append(of(fact, 22, told))
+            folded.violations.append(of(fact, PARKED_FREE, told))
         hashed = event_hash(fact.stored.fingerprint, fact.stored.body, event.envelope.prev_hash)
         head = fold_head(head, event.envelope, hashed)
         if state is not None and state.ended and not isinstance(event.body, AFTER_END):
             told = f"{type(event.body).__name__} after the session was {state.status}"
-            folded.violations.append(of(fact, 10, told))
+            folded.violations.append(of(fact, LEGAL_PATH, told))
         try:
             state = evolve(state, event)
         except Unfoldable as error:
-            folded.violations.append(of(fact, 10, str(error)))
+            folded.violations.append(of(fact, LEGAL_PATH, str(error)))
             return folded  # what follows cannot be judged by a state that is not known
         if event.envelope.seq in wanted:
             folded.at[event.envelope.seq] = SessionState(head, state)
@@ -93,7 +94,7 @@ def pure_fold(history: History, folds: dict[Session, Folded]) -> Iterator[Violat
         else:
             told = f"the snapshot at seq {snapshot.seq} is not what its events fold to"
         if folded is None or not folded.violations:
-            yield Violation(8, name_of(session), record.offset, told)
+            yield Violation(PURE_FOLD, name_of(session), record.offset, told)
 
 
 def _same(stored: bytes, expected: SessionState) -> bool:
@@ -114,14 +115,17 @@ def no_one_stranded(history: History, folds: dict[Session, Folded]) -> Iterator[
         owed = state.activities or state.waits
         if state.status in (Status.RUNNING, Status.WAITING) and not owed:
             yield Violation(
-                38, name_of(session), None, f"it is {state.status} and nothing will wake it"
+                NOBODY_STRANDED,
+                name_of(session),
+                None,
+                f"it is {state.status} and nothing will wake it",
             )
         elif state.status in (Status.OPENED, Status.SUSPENDED) and state.queue:
             told = f"it is {state.status} and {len(state.queue)} messages wait for a turn"
-            yield Violation(38, name_of(session), None, told)
+            yield Violation(NOBODY_STRANDED, name_of(session), None, told)
         for wait_id in _could_end(state):
             told = f"it waits to receive something ({wait_id}), and has kept it"
-            yield Violation(38, name_of(session), None, told)
+            yield Violation(NOBODY_STRANDED, name_of(session), None, told)
 
 
 def _could_end(state: State) -> Iterator[str]:

@@ -20,6 +20,7 @@ from ...events.errors import Undecodable
 from ...events.headers import DeadLetter, dead_letter_in, fingerprint_in
 from ...events.log.protocol import Headers, Place, Record
 from .evidence import Asked, Evidence, ReadCommand, Violation
+from .invariants import GAPLESS
 
 Session = tuple[str, str]
 At = tuple[str, int, int]
@@ -124,5 +125,5 @@ def _decoded(
         except Undecodable as error:
             key = (record.key or b"").decode(errors="backslashreplace")
             told = f"a record of {record.topic} does not decode: {error.message}"
-            unreadable.append(Violation(1, key, record.offset, told))
+            unreadable.append(Violation(GAPLESS, key, record.offset, told))
     return found

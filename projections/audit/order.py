@@ -13,6 +13,7 @@ from ...events.log.protocol import Record
 from ...events.state import NO_HASH
 from .evidence import Violation
 from .history import History, of
+from .invariants import CHAIN, GAPLESS, ONE_HOME, TORN_FREE
 
 
 def gapless(history: History) -> Iterator[Violation]:
@@ -24,7 +25,9 @@ def gapless(history: History) -> Iterator[Violation]:
             seq = fact.event.envelope.seq
             if seq != last + 1:
                 yield of(
-                    fact, 1, f"expected seq {last + 1} after offset {last_offset}, found {seq}"
+                    fact,
+                    GAPLESS,
+                    f"expected seq {last + 1} after offset {last_offset}, found {seq}",
                 )
             last, last_offset = seq, fact.record.offset
 
@@ -39,11 +42,15 @@ def one_home(history: History) -> Iterator[Violation]:
         try:
             expected = session_key(tenant, session_id)
         except InvalidKey as error:
-            yield of(facts[0], 2, error.message)
+            yield of(facts[0], ONE_HOME, error.message)
             continue
         for fact in facts:
             if fact.record.key != expected:
-                yield of(fact, 2, f"the key is {fact.record.key!r}, the envelope says {expected!r}")
+                yield of(
+                    fact,
+                    ONE_HOME,
+                    f"the key is {fact.record.key!r}, the envelope says {expected!r}",
+                )
     for topic in (evidence.commands, evidence.events, evidence.outcomes):
         for record in topic:
             key = record.key
@@ -73,12 +80,12 @@ def torn_free(history: History) -> Iterator[Violation]:
         seen[batch] += 1
         count = headers.get(BATCH_COUNT, b"")
         if promised.setdefault(batch, (count, record))[0] != count:
-            yield _misplaced(record, f"batch {batch.decode()} has two counts", invariant=12)
+            yield _misplaced(record, f"batch {batch.decode()} has two counts", invariant=TORN_FREE)
     excused = _excused(history, promised)
     for batch, (count, record) in promised.items():
         if count != b"%d" % seen[batch] and batch not in excused:
             told = f"batch {batch.decode()} has {count.decode()} records, {seen[batch]} are visible"
-            yield _misplaced(record, told, invariant=12)
+            yield _misplaced(record, told, invariant=TORN_FREE)
 
 
 def _excused(history: History, promised: dict[bytes, tuple[bytes, Record]]) -> set[bytes]:
@@ -102,10 +109,10 @@ def chained(history: History) -> Iterator[Violation]:
             prev_hash = fact.event.envelope.prev_hash
             if prev_hash != expected:
                 told = f"prev_hash is {prev_hash.hex()[:16]}…, the event before hashes to {expected.hex()[:16]}…"
-                yield of(fact, 32, told)
+                yield of(fact, CHAIN, told)
             expected = event_hash(fact.stored.fingerprint, fact.stored.body, prev_hash)
 
 
-def _misplaced(record: Record, told: str, *, invariant: int = 2) -> Violation:
+def _misplaced(record: Record, told: str, *, invariant: int = ONE_HOME) -> Violation:
     session = (record.key or b"").decode(errors="backslashreplace")
     return Violation(invariant, session, record.offset, told)

@@ -15,6 +15,7 @@ from ..values import Unprojectable
 from .evidence import Violation
 from .folds import Folded
 from .history import History, Session, place_of
+from .invariants import POSITION, REBUILD
 
 
 def rebuild_rows(events: Iterable[Event]) -> Rows:
@@ -75,7 +76,7 @@ def in_place(history: History) -> Iterator[Violation]:
         seq, offset = expected.get(key, (0, None))
         if found.get(key, 0) != seq:
             told = f"its row is at seq {found.get(key, 0)}, the position says {seq}"
-            yield Violation(33, "/".join(key), offset, told)
+            yield Violation(POSITION, "/".join(key), offset, told)
 
 
 def rebuilt_equals_live(history: History, folds: dict[Session, Folded]) -> Iterator[Violation]:
@@ -90,11 +91,11 @@ def rebuilt_equals_live(history: History, folds: dict[Session, Folded]) -> Itera
         if positions is None or fact.record.offset < positions.get(place_of(fact.record), 0)
     ]
     for _, key, told in differences(evidence.rows, rebuild_rows(below)):
-        yield Violation(34, "/".join(key[:2]), None, told)
+        yield Violation(REBUILD, "/".join(key[:2]), None, told)
     for session, folded in folds.items():
         row = evidence.rows[SESSIONS].get(session)
         if row is None or folded.state is None or row["seq"] != folded.head.seq:
             continue  # the views are behind, which check 33 judges
         if row["status"] != folded.state.status:
             told = f"sessions.status is {row['status']}, its events fold to {folded.state.status}"
-            yield Violation(34, "/".join(session), None, told)
+            yield Violation(REBUILD, "/".join(session), None, told)

@@ -10,9 +10,7 @@ from ...events.state import MESSAGE
 from .evidence import Violation
 from .folds import Folded
 from .history import Fact, History, Session, name_of, of
-
-RECEIVING = "receiving"
-"""The name of this promise, which has no number in the list."""
+from .invariants import RECEIVING
 
 
 @dataclass(slots=True)

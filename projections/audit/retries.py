@@ -11,6 +11,7 @@ from ...events.failures import HEARTBEAT
 from ...events.retries import JITTER, backoff_ms, may_retry
 from .evidence import Violation
 from .history import At, Fact, History, cause_of, of
+from .invariants import TIMERS
 
 
 @dataclass(slots=True)
@@ -59,7 +60,7 @@ def _scheduled(
     counted = failed - asked.returned
     name = f"attempt {body.attempt} of activity {body.activity_id}"
     if request.retry is None or not may_retry(request.retry, counted, body.failure):
-        yield of(fact, 21, f"{name} is scheduled, and the policy of its request has none")
+        yield of(fact, TIMERS, f"{name} is scheduled, and the policy of its request has none")
         return
     least_ms, most_ms = _bounds(request.retry, counted, body.failure)
     if _is_silence(body):
@@ -67,9 +68,9 @@ def _scheduled(
         least_ms = min(least_ms, body.due_ms - came_ms)
     if not least_ms <= body.due_ms - came_ms <= most_ms:
         told = f"due after {body.due_ms - came_ms} ms, its policy says {least_ms} to {most_ms}"
-        yield of(fact, 21, f"{name} is {told}")
+        yield of(fact, TIMERS, f"{name} is {told}")
     if body.due_ms >= request.deadline_ms:
-        yield of(fact, 21, f"{name} is due when nobody waits for it any more")
+        yield of(fact, TIMERS, f"{name} is due when nobody waits for it any more")
 
 
 def _retried(fact: Fact, body: r.ActivityRetried, asked: _Asked) -> Iterator[Violation]:
@@ -77,11 +78,11 @@ def _retried(fact: Fact, body: r.ActivityRetried, asked: _Asked) -> Iterator[Vio
     asked.due_ms = None
     name = f"attempt {body.attempt} of activity {body.activity_id}"
     if due_ms is None:
-        yield of(fact, 21, f"{name} is dispatched and was not scheduled")
+        yield of(fact, TIMERS, f"{name} is dispatched and was not scheduled")
     elif now_ms < due_ms:
-        yield of(fact, 21, f"{name} is dispatched {due_ms - now_ms} ms early")
+        yield of(fact, TIMERS, f"{name} is dispatched {due_ms - now_ms} ms early")
     elif now_ms >= asked.request.deadline_ms:
-        yield of(fact, 21, f"{name} is dispatched when nobody waits for it any more")
+        yield of(fact, TIMERS, f"{name} is dispatched when nobody waits for it any more")
 
 
 def _given_up(
@@ -99,7 +100,7 @@ def _given_up(
     _, most_ms = _bounds(policy, counted, body.failure)
     if came_ms + most_ms < request.deadline_ms:
         told = f"activity {body.activity_id} failed after attempt {body.attempt} of {policy.attempts_max}"
-        yield of(fact, 21, f"{told}, with time left for another")
+        yield of(fact, TIMERS, f"{told}, with time left for another")
 
 
 def _is_silence(body: r.ActivityFailed | r.ActivityUncertain | r.ActivityRetryScheduled) -> bool:

@@ -11,6 +11,7 @@ from ...events.failures import NOTHING_DONE
 from ...events.verdicts import COMPLETED, UNCERTAIN
 from .evidence import Violation
 from .history import Fact, History, Session, of
+from .invariants import ATTEMPT_FENCE, ONE_OUTCOME, STABLE_KEY
 
 OPEN, IN_DOUBT, LEFT_IN_DOUBT = "open", UNCERTAIN, "uncertain for good"
 """How an activity may stand before its end; the last is one whose workflow decides by itself."""
@@ -46,14 +47,14 @@ def one_outcome(history: History) -> Iterator[Violation]:
                     for activity_id, how in stands.items():
                         if how in (OPEN, IN_DOUBT):
                             told = f"the session ended and activity {activity_id} has no outcome"
-                            yield of(fact, 14, told)
+                            yield of(fact, ONE_OUTCOME, told)
                 case r.ActivityRetryScheduled() | r.ActivityRetried() | r.ActivityReturned():
                     how = stands.get(body.activity_id, "never requested")
                     if how != OPEN:
                         told = (
                             f"{type(body).__name__} of activity {body.activity_id}, which is {how}"
                         )
-                        yield of(fact, 14, told)
+                        yield of(fact, ONE_OUTCOME, told)
                 case _:
                     pass  # the others neither end an activity nor go on with one
 
@@ -73,19 +74,21 @@ def _ends(
     before = stands.get(activity_id)
     stands[activity_id] = now
     if before is None:
-        yield of(fact, 14, f"activity {activity_id} has an outcome and was never requested")
+        yield of(
+            fact, ONE_OUTCOME, f"activity {activity_id} has an outcome and was never requested"
+        )
     elif before == OPEN:
         if isinstance(body, r.ActivityResolved):
-            yield of(fact, 14, f"activity {activity_id} is resolved and was in no doubt")
+            yield of(fact, ONE_OUTCOME, f"activity {activity_id} is resolved and was in no doubt")
     elif before == IN_DOUBT:
         if isinstance(body, r.ActivityUncertain):
-            yield of(fact, 14, f"activity {activity_id} comes into doubt twice")
+            yield of(fact, ONE_OUTCOME, f"activity {activity_id} comes into doubt twice")
         elif isinstance(body, r.ActivityFailed) and body.failure.kind != NOTHING_DONE:
             told = f"activity {activity_id} was in doubt, and failed as {body.failure.kind!r}, which ends none"
-            yield of(fact, 14, told)
+            yield of(fact, ONE_OUTCOME, told)
     else:
         told = f"activity {activity_id} has a second outcome: {before}, then {type(body).__name__}"
-        yield of(fact, 14, told)
+        yield of(fact, ONE_OUTCOME, told)
 
 
 @dataclass(slots=True)
@@ -117,7 +120,7 @@ def _fenced(fact: Fact, attempts: _Attempts) -> Iterator[Violation]:
             before = attempts.newest.get(body.activity_id, 0)
             if body.attempt != before + 1:
                 told = f"attempt {body.attempt} of activity {body.activity_id} follows {before}"
-                yield of(fact, 15, told)
+                yield of(fact, ATTEMPT_FENCE, told)
             attempts.newest[body.activity_id] = body.attempt
             attempts.resting.discard(body.activity_id)
             if isinstance(body, r.ActivityRequested) and body.on_uncertain != WAIT:
@@ -126,14 +129,14 @@ def _fenced(fact: Fact, attempts: _Attempts) -> Iterator[Violation]:
             newest = attempts.newest.get(body.activity_id, 0)
             if body.attempt != newest or body.activity_id in attempts.resting:
                 told = f"attempt {body.attempt} of activity {body.activity_id} is given back, and does not run"
-                yield of(fact, 15, told)
+                yield of(fact, ATTEMPT_FENCE, told)
             attempts.newest[body.activity_id] = body.attempt + 1
         case r.ActivityRetryScheduled():
             attempts.resting.add(body.activity_id)
             newest = attempts.newest.get(body.activity_id, 0)
             if body.attempt != newest + 1:
                 told = f"attempt {body.attempt} of activity {body.activity_id} is scheduled after {newest}"
-                yield of(fact, 15, told)
+                yield of(fact, ATTEMPT_FENCE, told)
         case (
             r.ActivityCompleted()
             | r.ActivityFailed()
@@ -167,10 +170,10 @@ def _fenced_end(
         attempts.in_doubt[activity_id] = body.attempt
     if body.attempt != newest:
         told = f"activity {activity_id} ended with attempt {body.attempt}, the newest is {newest}"
-        yield of(fact, 15, told)
+        yield of(fact, ATTEMPT_FENCE, told)
     elif activity_id in attempts.resting and isinstance(body, r.ActivityCompleted):
         told = f"activity {activity_id} is completed by attempt {newest}, which had failed"
-        yield of(fact, 15, told)
+        yield of(fact, ATTEMPT_FENCE, told)
 
 
 def _late(fact: Fact, body: r.LateResultRecorded, attempts: _Attempts) -> Iterator[Violation]:
@@ -182,7 +185,7 @@ def _late(fact: Fact, body: r.LateResultRecorded, attempts: _Attempts) -> Iterat
     ends_doubt = body.outcome == COMPLETED and attempts.in_doubt.get(activity_id) == body.attempt
     if awaited or ends_doubt:
         told = f"the result of {activity_id} was put aside as late, but it was awaited"
-        yield of(fact, 15, told)
+        yield of(fact, ATTEMPT_FENCE, told)
 
 
 def stable_key(history: History) -> Iterator[Violation]:
@@ -202,11 +205,11 @@ def stable_key(history: History) -> Iterator[Violation]:
     for record, task in history.tasks:
         if digests.get(task.idempotency_key, task.arguments.digest) != task.arguments.digest:
             told = f"attempt {task.attempt} of {task.activity_id} has other arguments than were asked for"
-            yield Violation(16, f"{task.tenant}/{task.session_id}", record.offset, told)
+            yield Violation(STABLE_KEY, f"{task.tenant}/{task.session_id}", record.offset, told)
         expected = used.get(task.idempotency_key)
         if expected != ((task.tenant, task.session_id), task.activity_id):
             told = f"the task of {task.activity_id} has the key {task.idempotency_key!r}, which is not its event's"
-            yield Violation(16, f"{task.tenant}/{task.session_id}", record.offset, told)
+            yield Violation(STABLE_KEY, f"{task.tenant}/{task.session_id}", record.offset, told)
 
 
 def _key_of(
@@ -216,9 +219,11 @@ def _key_of(
     expected = f"{tenant}/{session_id}/{body.turn}/{body.step}"
     if body.idempotency_key != expected:
         yield of(
-            fact, 16, f"the idempotency key is {body.idempotency_key!r}, expected {expected!r}"
+            fact,
+            STABLE_KEY,
+            f"the idempotency key is {body.idempotency_key!r}, expected {expected!r}",
         )
     owner = used.setdefault(body.idempotency_key, (session, body.activity_id))
     if owner != (session, body.activity_id):
         told = f"the idempotency key {body.idempotency_key!r} belongs to {owner[1]} of {'/'.join(owner[0])}"
-        yield of(fact, 16, told)
+        yield of(fact, STABLE_KEY, told)

@@ -9,6 +9,7 @@ from ...events import records as r
 from ...events.contracts import WAIT
 from .evidence import Violation
 from .history import Fact, History, of
+from .invariants import ROLL_OVER
 
 _STEPPED = (
     r.ActivityRequested,
@@ -47,7 +48,7 @@ def stretches(history: History) -> Iterator[Violation]:
             elif isinstance(body, _STEPPED):
                 if body.step <= turn.step:
                     told = f"{type(body).__name__} is step {body.step} of turn {turn.turn}, after step {turn.step}"
-                    yield of(fact, 39, told)
+                    yield of(fact, ROLL_OVER, told)
                 turn.step = body.step
                 _opens(body, turn)
             else:
@@ -59,13 +60,13 @@ def _continued(fact: Fact, body: r.TurnContinued, turn: _Turn) -> Iterator[Viola
         told = (
             f"stretch {body.stretch} of turn {body.turn} follows {turn.stretch} of turn {turn.turn}"
         )
-        yield of(fact, 39, told)
+        yield of(fact, ROLL_OVER, told)
     if body.steps != turn.step:
         told = f"stretch {body.stretch} goes on from step {body.steps}, the last was {turn.step}"
-        yield of(fact, 39, told)
+        yield of(fact, ROLL_OVER, told)
     if turn.waits:
         told = ", ".join(f"{kind} {id_}" for id_, kind in turn.waits.items())
-        yield of(fact, 39, f"stretch {body.stretch} begins while it waits for {told}")
+        yield of(fact, ROLL_OVER, f"stretch {body.stretch} begins while it waits for {told}")
     turn.stretch, turn.step = body.stretch, max(turn.step, body.steps)
     turn.waits.clear()
 

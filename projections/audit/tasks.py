@@ -10,6 +10,7 @@ from ...events import records as r
 from ...events.contracts import ONCE
 from .evidence import Violation
 from .history import Fact, History
+from .invariants import TOLD_ONCE
 
 OUTCOME_KINDS: dict[type, str] = {
     r.ReplySent: "reply",
@@ -72,7 +73,7 @@ def told_once(history: History) -> Iterator[Violation]:
             tenant, session_id, seq, what = item
             topic, offset = told.places[item]
             sentence = f"seq {seq} asks for {wanted} of '{what}' and there are {found} ({topic})"
-            yield Violation(13, f"{tenant}/{session_id}", offset, sentence)
+            yield Violation(TOLD_ONCE, f"{tenant}/{session_id}", offset, sentence)
 
 
 def _want(told: _Told, fact: Fact, since_ms: int) -> None:
@@ -104,11 +105,11 @@ def right_topic(history: History) -> Iterator[Violation]:
         expected = topics.activities(task.queue, once=task.contract in ONCE)
         if record.topic != expected:
             told = f"the task of {task.activity_id} ({task.contract}) is in {record.topic}, not in {expected}"
-            yield Violation(13, session, record.offset, told)
+            yield Violation(TOLD_ONCE, session, record.offset, told)
         asked = requests.get(task.idempotency_key)
         if asked is None:
             continue  # check 16 says whose key it is
         mine = (task.name, task.queue, task.contract, task.heartbeat_ms, task.settle_ms)
         if mine != (asked.name, asked.queue, asked.contract, asked.heartbeat_ms, asked.settle_ms):
             told = f"the task of {task.activity_id} is not as it was requested: {mine}"
-            yield Violation(13, session, record.offset, told)
+            yield Violation(TOLD_ONCE, session, record.offset, told)

@@ -10,6 +10,7 @@ from ...events.failures import HEARTBEAT, TIMED_OUT
 from ...events.verdicts import GRANTED
 from .evidence import Violation
 from .history import At, Fact, History, cause_of, of
+from .invariants import DECISION_BINDS, NO_UNAPPROVED_START, ONE_DECISION, TIMERS
 
 
 def timers(history: History) -> Iterator[Violation]:
@@ -26,13 +27,13 @@ def timers(history: History) -> Iterator[Violation]:
                 case r.TimerFired() | r.TimerCancelled():
                     word = "fired" if isinstance(body, r.TimerFired) else "cancelled"
                     if body.timer_id not in due:
-                        yield of(fact, 21, f"timer {body.timer_id} {word} and was never set")
+                        yield of(fact, TIMERS, f"timer {body.timer_id} {word} and was never set")
                     elif body.timer_id in ended:
-                        yield of(fact, 21, f"timer {body.timer_id} {word} after it had ended")
+                        yield of(fact, TIMERS, f"timer {body.timer_id} {word} after it had ended")
                     elif isinstance(body, r.TimerFired) and now_ms < due[body.timer_id]:
                         yield of(
                             fact,
-                            21,
+                            TIMERS,
                             f"timer {body.timer_id} fired {due[body.timer_id] - now_ms} ms early",
                         )
                     ended.add(body.timer_id)
@@ -41,14 +42,16 @@ def timers(history: History) -> Iterator[Violation]:
                 case r.ActivityRequested():
                     deadlines[body.activity_id] = body.deadline_ms
                 case r.ApprovalExpired() if now_ms < deadlines.get(body.proposal_id, 0):
-                    yield of(fact, 21, f"proposal {body.proposal_id} expired early")
+                    yield of(fact, TIMERS, f"proposal {body.proposal_id} expired early")
                 case r.ActivityFailed() | r.ActivityUncertain() if (
                     body.failure.kind == TIMED_OUT
                     and body.failure.type != HEARTBEAT
                     and not body.worker
                     and now_ms < deadlines.get(body.activity_id, 0)
                 ):
-                    yield of(fact, 21, f"activity {body.activity_id} timed out before its deadline")
+                    yield of(
+                        fact, TIMERS, f"activity {body.activity_id} timed out before its deadline"
+                    )
                 case _:
                     pass  # the others have nothing to do with time
 
@@ -72,7 +75,9 @@ def approvals(history: History) -> Iterator[Violation]:
                     kept_ms.setdefault(cause_of(fact), envelope.at_ms)
                 case r.ApprovalRequested():
                     if body.proposal_id in proposals:
-                        yield of(fact, 23, f"proposal {body.proposal_id} is requested twice")
+                        yield of(
+                            fact, ONE_DECISION, f"proposal {body.proposal_id} is requested twice"
+                        )
                     proposals[body.proposal_id] = _Proposal(body)
                 case (
                     r.ApprovalGranted()
@@ -97,20 +102,28 @@ def _decision(
 ) -> Iterator[Violation]:
     word = type(body).__name__
     if proposal is None:
-        yield of(fact, 23, f"{word} for proposal {body.proposal_id}, which was never requested")
+        yield of(
+            fact, ONE_DECISION, f"{word} for proposal {body.proposal_id}, which was never requested"
+        )
         return
     if proposal.decision is not None:
         told = f"proposal {body.proposal_id} is decided twice: {proposal.decision}, then {word}"
-        yield of(fact, 23, told)
+        yield of(fact, ONE_DECISION, told)
         return
     proposal.decision = word
     if isinstance(body, r.ApprovalGranted | r.ApprovalRejected):
         if body.digest != proposal.asked.digest:
-            yield of(fact, 24, f"{word} names another digest than proposal {body.proposal_id}")
+            yield of(
+                fact,
+                DECISION_BINDS,
+                f"{word} names another digest than proposal {body.proposal_id}",
+            )
         late_ms = came_ms - proposal.asked.expires_at_ms
         if late_ms >= 0:
             yield of(
-                fact, 26, f"proposal {body.proposal_id} was decided {late_ms} ms after it expired"
+                fact,
+                NO_UNAPPROVED_START,
+                f"proposal {body.proposal_id} was decided {late_ms} ms after it expired",
             )
 
 
@@ -120,33 +133,35 @@ def _start(
     if body.proposal_id is None:
         if body.approval == GRANTED:
             yield of(
-                fact, 26, f"activity {body.activity_id} says it is granted and names no proposal"
+                fact,
+                NO_UNAPPROVED_START,
+                f"activity {body.activity_id} says it is granted and names no proposal",
             )
         elif body.approval == "none":
             for proposal in proposals.values():
                 if proposal.asked.digest == body.digest and proposal.asked.turn == body.turn:
                     told = f"activity {body.activity_id} runs ungated what {proposal.asked.proposal_id} proposes"
-                    yield of(fact, 26, told)
+                    yield of(fact, NO_UNAPPROVED_START, told)
         return
     found = proposals.get(body.proposal_id)
     if found is None or found.decision != "ApprovalGranted":
         stands = "unknown" if found is None else found.decision or "open"
         yield of(
             fact,
-            26,
+            NO_UNAPPROVED_START,
             f"activity {body.activity_id} runs on proposal {body.proposal_id}, which is {stands}",
         )
         return
     if found.asked.digest != body.digest:
         yield of(
             fact,
-            24,
+            DECISION_BINDS,
             f"activity {body.activity_id} runs another action than {body.proposal_id} approved",
         )
     if found.used_by is not None:
         yield of(
             fact,
-            26,
+            NO_UNAPPROVED_START,
             f"proposal {body.proposal_id} was used by {found.used_by} and again by {body.activity_id}",
         )
     found.used_by = body.activity_id

@@ -1,0 +1,84 @@
+"""The promises that an audit checks, by their numbers; gaps are promises that topics and views cannot show.
+
+Two have no number, and go by their names.
+"""
+
+from __future__ import annotations
+
+GAPLESS = 1
+"""A session's events are numbered from 1, without a gap or a repeat."""
+
+ONE_HOME = 2
+"""Every record of a session lies in the partition of its key."""
+
+ONE_DISPOSITION = 3
+"""Every command was decided, refused, passed over as a repeat, or put aside: one of these, once."""
+
+NO_SKEW = 4
+"""What was decided lies below the offset that the group has committed, and nothing above it."""
+
+IDEMPOTENT = 5
+"""A command takes effect once."""
+
+NO_KEY_REUSE = 6
+"""An id that comes with another content is refused."""
+
+PURE_FOLD = 8
+"""Folding the events gives the states that snapshots recorded."""
+
+LEGAL_PATH = 10
+"""Each status follows another by an arrow of the lifecycle."""
+
+TORN_FREE = 12
+"""Of one transaction's records all are there, or none is."""
+
+TOLD_ONCE = 13
+"""Each fact that asks for a task or an outcome has one, in the right topic, and none came from nowhere."""
+
+ONE_OUTCOME = 14
+"""An activity ends once."""
+
+ATTEMPT_FENCE = 15
+"""Only the newest attempt decides, and workers drop what is over and nothing else."""
+
+STABLE_KEY = 16
+"""The idempotency key is that of the step, the same in every attempt."""
+
+AT_MOST_ONCE = 17
+"""What must not run twice does not."""
+
+TIMERS = 21
+"""What is due at a time happens then, once, and not before."""
+
+PARKED_FREE = 22
+"""A session that waits holds nothing of a worker."""
+
+ONE_DECISION = 23
+"""A proposal is decided once."""
+
+DECISION_BINDS = 24
+"""What was approved is what runs, by digest."""
+
+NO_UNAPPROVED_START = 26
+"""What needs an approval starts after it was granted, and before it expired."""
+
+CHAIN = 32
+"""Each event names the hash of the one before."""
+
+POSITION = 33
+"""The views' position is behind what they show."""
+
+REBUILD = 34
+"""A rebuild from the events gives the views."""
+
+NOBODY_STRANDED = 38
+"""Once all is quiet nothing is left undecided, and no session is left without what wakes it."""
+
+ROLL_OVER = 39
+"""Within a turn steps and stretches count up, and a stretch ends with nothing open."""
+
+RECEIVING = "receiving"
+"""Messages and signals are taken once, in order, and none is lost."""
+
+BLOBS = "blobs"
+"""What lies beside the log is there, and is what the log says."""
