@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from typing import SupportsFloat
 
 Duration = str | int | float | timedelta
 
@@ -18,14 +19,27 @@ def to_ms(duration: Duration) -> int:
     elif isinstance(duration, str):
         match = _TEXT.fullmatch(duration.strip())
         if match is None:
-            raise ValueError(
-                f"{duration!r} is not a duration: write it like '500ms', '10s', '5m', '24h' or '7d'"
-            )
+            raise _not_one(duration)
         ms = float(match[1]) * _UNITS_MS[match[2]]
+    elif isinstance(duration, bool) or not isinstance(duration, SupportsFloat):
+        raise _not_one(duration)
     else:
-        ms = float(duration) * 1_000
+        ms = _seconds(duration) * 1_000
     if not 0 <= ms < 2**53:
         raise ValueError(
             f"{duration!r} is out of range: a duration is zero or more, and below 285,000 years"
         )
     return round(ms)
+
+
+def _seconds(number: SupportsFloat) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return float("inf")
+
+
+def _not_one(given: object) -> ValueError:
+    return ValueError(
+        f"{given!r} is not a duration: write it like '500ms', '10s', '5m', '24h' or '7d'"
+    )

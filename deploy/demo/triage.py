@@ -12,7 +12,8 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from ...processors.activities.contracts import Read, Write
-from ...processors.activities.definitions import Needs, activity
+from ...processors.activities.definitions import activity
+from ...processors.activities.rules import Needs
 from ...processors.workflow.definitions import Message, workflow
 from ...processors.workflow.errors import ActivityError
 from ...processors.workflow.turn import Turn

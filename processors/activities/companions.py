@@ -45,7 +45,7 @@ def checked_look_up(
         raise Declined(f"{both} is not a function: write 'def' or 'async def'")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise Declined(f"{both} yields: it returns the result, or None where there is none")
-    theirs = hints(name, function)
+    theirs = hints(both, function)
     signature = inspect.signature(function)
     credentialed = takes_credentials(both, signature)
     parameters = {n: p for n, p in signature.parameters.items() if n != CREDENTIALS}

@@ -57,7 +57,7 @@ class Write:
         if len(given) > 1:
             told = " and ".join(given)
             raise ValueError(f"a Write has {told}: it is one of idempotent, lookup and undo")
-        if to_ms(self.settle) != to_ms(SETTLE_DEFAULT) and self.lookup is None:
+        if _ms("settle", self.settle) != to_ms(SETTLE_DEFAULT) and self.lookup is None:
             raise ValueError(
                 f"settle is {self.settle!r}, and no lookup waits for it: give lookup=…"
             )
@@ -98,12 +98,17 @@ class Retry:
             raise TypeError(f"attempts is {self.attempts!r}: it is a whole number")
         if not 1 <= self.attempts <= ATTEMPTS_MAX:
             raise ValueError(f"attempts is {self.attempts}: it must be 1 to {ATTEMPTS_MAX}")
+        if isinstance(self.factor, bool) or not isinstance(self.factor, int | float):
+            raise TypeError(f"factor is {self.factor!r}: it is a number, 1 to {FACTOR_MAX:.0f}")
         if not 1.0 <= self.factor <= FACTOR_MAX:
             raise ValueError(f"factor is {self.factor}: it must be 1 to {FACTOR_MAX:.0f}")
-        if to_ms(self.initial) < 1 or to_ms(self.cap) < to_ms(self.initial):
+        initial_ms, cap_ms = _ms("initial", self.initial), _ms("cap", self.cap)
+        if initial_ms < 1 or cap_ms < initial_ms:
             told = f"initial is {self.initial!r} and cap {self.cap!r}"
             raise ValueError(f"{told}: initial must be at least 1 ms, and cap no less than it")
-        if isinstance(self.never, str) or not all(isinstance(n, str) and n for n in self.never):
+        if not isinstance(self.never, tuple | list) or not all(
+            isinstance(name, str) and name for name in self.never
+        ):
             raise TypeError(f"never is {self.never!r}: it is a tuple of names, ('ValueError',)")
         if len(self.never) > NEVER_MAX:
             raise ValueError(f"never has {len(self.never)} names: at most {NEVER_MAX}")
@@ -120,6 +125,13 @@ class Retry:
             to_ms(self.cap),
             tuple(self.never),
         )
+
+
+def _ms(what: str, duration: Duration) -> int:
+    try:
+        return to_ms(duration)
+    except ValueError as error:
+        raise ValueError(f"{what}: {error}") from error
 
 
 class RetryLater(Exception):

@@ -60,12 +60,16 @@ def credentials(function: Callable[[Access], Awaitable[T]], /) -> Provider[T]: .
 def credentials(function: Callable[[Access], T], /) -> Provider[T]: ...
 
 
-def credentials(function: Callable[[Access], Any], /) -> Provider[Any]:
+def credentials(function: Callable[[Access], Any] | None = None, /) -> Provider[Any]:
     """Declares the app's provider of credentials: `async def`, or `def` for what blocks.
 
     An activity or look-up with a keyword-only parameter `credentials` gets what it returns for that attempt. It has
     the activity's `timeout`; one that raises or is late fails the attempt as `no_credentials`, and nothing runs.
     """
+    if function is None:
+        raise Declined(
+            "@credentials has brackets: it takes nothing but the function, so leave them out"
+        )
     return Provider(function)
 
 

@@ -10,31 +10,21 @@ import inspect
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Generic, NoReturn, Protocol, TypeVar, overload
+from typing import Any, Generic, Never, NoReturn, Protocol, TypeVar, overload
 
 from pydantic import TypeAdapter, ValidationError
 
-from ...commands.check import NAME_LENGTH_MAX
 from ...events import contracts as words
-from ...events.topics import QUEUE
 from ..durations import Duration, to_ms
 from ..stored_json import read_json
-from . import signatures
+from . import declaring, signatures
 from .companions import DONE_KEY, LookUp, check_undo, checked_look_up
 from .contracts import Contract, Read, Retry, Write
 from .credentials import Provider
+from .rules import Needs, check_when
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
-
-TIMEOUT_DEFAULT = "60s"
-"""Start-to-close where none is named: longer than a slow model call, shorter than a person's patience."""
-
-SCHEDULE_TO_CLOSE_DEFAULT = "24h"
-"""From request to result, queueing and dead workers included."""
-
-SCHEDULE_TO_CLOSE_ONCE_DEFAULT = "1h"
-"""The same for a write that is called at most once: when it has passed, a call that was lost is known to be uncertain."""
 
 ONCE = Retry(attempts=1)
 
@@ -42,15 +32,6 @@ KEY = signatures.KEY
 CREDENTIALS = signatures.CREDENTIALS
 
 Declined = signatures.Declined
-
-
-@dataclass(frozen=True, slots=True)
-class Needs:
-    """Who must approve the action (`approver`), for which arguments (`when`, all if absent), and until when."""
-
-    approver: str
-    when: Callable[..., bool] | None = None
-    expires: Duration = "24h"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,31 +60,32 @@ class Activity(Generic[R_co]):
         contract: Contract,
         name: str,
         queue: str,
-        timeout: Duration,
-        schedule_to_close: Duration,
+        times: declaring.Times,
         approval: Needs | None,
         retry: Retry,
-        heartbeat: Duration | None = None,
     ) -> None:
         self.function = function
         self.is_sync = not inspect.iscoroutinefunction(function)
         self.name = name
         self.contract = contract
         self.queue = queue
-        self.start_to_close_ms = to_ms(timeout)
-        self.schedule_to_close_ms = to_ms(schedule_to_close)
+        self.start_to_close_ms = to_ms(times.timeout)
+        self.schedule_to_close_ms = to_ms(times.schedule_to_close)
         self.approval = approval
         self.retry = retry
         self.approval_expires_ms = to_ms(approval.expires) if approval else 0
-        self.heartbeat_ms = None if heartbeat is None else to_ms(heartbeat)
-        signature, hints = inspect.signature(function), signatures.hints(name, function)
-        self.takes_key = signatures.takes_key(name, signature)
+        self.heartbeat_ms = None if times.heartbeat is None else to_ms(times.heartbeat)
+        signature = inspect.signature(function)
+        hints = signatures.hints(f"activity {name!r}", function)
+        self.takes_key = signatures.takes_key(name, signature, hints)
         self.takes_credentials = signatures.takes_credentials(f"activity {name!r}", signature)
         self._signature = signatures.of_callers(signature)
         self._hints = {n: kind for n, kind in hints.items() if n != CREDENTIALS}
         self._positional = signatures.all_positional(self._signature)
         self._arguments = signatures.arguments_type(name, self._signature, hints)
         self.result_type: TypeAdapter[R_co] = signatures.result_type(name, hints)
+        if approval is not None:
+            check_when(name, approval, tuple(self._signature.parameters))
         self.look_up, self.settle_ms = self._looked_up()
         self.undo = self._undone()
         self.__doc__ = function.__doc__
@@ -198,9 +180,20 @@ class Activity(Generic[R_co]):
             raise Declined(
                 f"the undo of activity {self.name!r}, {named!r}, is not an activity: declare it with @activity"
             )
+        both = f"the undo of activity {self.name!r}, {undo.name!r},"
+        if isinstance(undo.contract, Read):
+            raise Declined(
+                f"{both} is a Read(), which changes nothing and so undoes nothing: "
+                "give it contract=Write(idempotent=True) or a look-up"
+            )
+        if undo.approval is not None:
+            raise Declined(
+                f"{both} needs the approval of {undo.approval.approver!r}, and nobody is asked when something is "
+                "undone: give the undo no approval=, or have the workflow ask first and run it by itself"
+            )
         if undo.contract.word in words.ONCE:
             raise Declined(
-                f"the undo of activity {self.name!r}, {undo.name!r}, is itself called at most once: "
+                f"{both} is itself called at most once: "
                 "an undo must be safe to repeat, so make it idempotent or give it a look-up"
             )
         theirs = undo._signature, undo._hints  # noqa: SLF001 another of its own kind
@@ -230,11 +223,11 @@ class Declaring(Protocol):
 
 
 def activity(
-    *,
+    *misplaced: Never,
     contract: Contract | None = None,
     name: str | None = None,
     queue: str = "default",
-    timeout: Duration = TIMEOUT_DEFAULT,
+    timeout: Duration | None = None,
     schedule_to_close: Duration | None = None,
     approval: Needs | None = None,
     retry: Retry = ONCE,
@@ -242,9 +235,10 @@ def activity(
 ) -> Declaring:
     """Declares a function as an activity: `async def`, or `def` for calls that block.
 
-    `contract` says how it may be retried and has no default. `timeout` is start-to-close, kept by the worker;
-    `schedule_to_close` runs from the request and is kept by the log's clock; by default 24 hours, and one hour where
-    the contract calls it at most once, since its end is what tells that a lost call is uncertain. A keyword-only
+    `contract` says how it may be retried and has no default. `timeout` is start-to-close, kept by the worker,
+    by default 60 seconds; `schedule_to_close` runs from the request and is kept by the log's clock; by default 24
+    hours, and one hour where the contract calls it at most once, since its end is what tells that a lost call is
+    uncertain. Of times that are named, none may end before another can matter. A keyword-only
     parameter `key: str` receives the idempotency key, stable over attempts, and one named `credentials` what the app's
     provider (`@credentials`) returns for this attempt. `heartbeat` is how long a begun attempt may be silent.
 
@@ -261,37 +255,29 @@ def activity(
     `schedule_to_close`. A result of an attempt that has failed or timed out is recorded as late, and not applied.
     """
 
+    declaring.check_keywords(misplaced)
+
     def declare(function: Callable[..., Any]) -> Activity[Any]:
         own_name = str(getattr(function, "__name__", function))
-        label = check_name("activity", own_name if name is None else name)
-        checked = _checked(label, function, contract, approval)
-        within = schedule_to_close
-        if within is None:
-            once = checked.word in words.ONCE
-            within = SCHEDULE_TO_CLOSE_ONCE_DEFAULT if once else SCHEDULE_TO_CLOSE_DEFAULT
+        label = declaring.check_name("activity", own_name if name is None else name)
+        checked = declaring.checked_contract(label, function, contract, approval)
         return Activity(
             function,
             contract=checked,
             name=label,
-            queue=_queue(label, queue),
-            timeout=_positive(label, "timeout", timeout),
-            schedule_to_close=_positive(label, "schedule_to_close", within),
-            approval=_lasting(label, approval),
-            retry=_retry(label, retry),
-            heartbeat=None if heartbeat is None else _positive(label, "heartbeat", heartbeat),
+            queue=declaring.checked_queue(label, queue),
+            times=declaring.checked_times(
+                label,
+                once=checked.word in words.ONCE,
+                timeout=timeout,
+                schedule_to_close=schedule_to_close,
+                heartbeat=heartbeat,
+            ),
+            approval=approval,
+            retry=declaring.checked_retry(label, retry),
         )
 
     return declare
-
-
-def check_name(what: str, name: str) -> str:
-    """The name, if commands, topics and tables can hold it and people can type it."""
-    if not 1 <= len(name) <= NAME_LENGTH_MAX or not name.isprintable():
-        shown = ascii(name[:NAME_LENGTH_MAX])
-        raise Declined(
-            f"{what} name {shown} is not allowed: use 1 to {NAME_LENGTH_MAX} printable characters"
-        )
-    return name
 
 
 def problems(error: ValidationError) -> str:
@@ -299,62 +285,3 @@ def problems(error: ValidationError) -> str:
     found = error.errors(include_url=False, include_context=False, include_input=False)
     parts = (f"{'.'.join(str(at) for at in e['loc']) or 'value'}: {e['msg']}" for e in found[:5])
     return "; ".join(parts)
-
-
-def _checked(
-    label: str,
-    function: Callable[..., Any],
-    contract: Contract | None,
-    approval: Needs | None,
-) -> Contract:
-    if contract is None:
-        raise Declined(
-            f"activity {label!r} has no contract: write contract=Read() if it changes nothing, "
-            "contract=Write(idempotent=True) if it honours its key, and contract=Write() if it may be called once only"
-        )
-    if not isinstance(contract, Read | Write):
-        raise Declined(
-            f"activity {label!r} has contract {contract!r}: write Read() or Write(…), with brackets"
-        )
-    if not (inspect.isroutine(function) or inspect.iscoroutinefunction(function)):
-        raise Declined(f"activity {label!r} is not a function: write 'def' or 'async def'")
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise Declined(
-            f"activity {label!r} yields: an activity has one result, return it (a list, say)"
-        )
-    if isinstance(contract, Read) and approval is not None:
-        raise Declined(
-            f"activity {label!r} is a Read() with an approval rule: reads cannot be gated"
-        )
-    return contract
-
-
-def _queue(label: str, queue: str) -> str:
-    if QUEUE.fullmatch(queue) is None:
-        raise Declined(
-            f"activity {label!r} has queue {queue!r}: a queue is part of a topic's name, "
-            "so use up to 64 of a-z 0-9 _ - and start with a letter or digit"
-        )
-    return queue
-
-
-def _positive(label: str, what: str, duration: Duration) -> Duration:
-    try:
-        ms = to_ms(duration)
-    except ValueError as error:
-        raise Declined(f"{what} of activity {label!r}: {error}") from error
-    if ms < 1:
-        raise Declined(f"activity {label!r} has {what}={duration!r}: it must be at least 1 ms")
-    return duration
-
-
-def _lasting(label: str, approval: Needs | None) -> Needs | None:
-    if approval is not None:
-        _positive(label, "expires", approval.expires)
-    return approval
-
-
-def _retry(label: str, retry: Retry) -> Retry:
-    if not isinstance(retry, Retry):
-        raise Declined(f"activity {label!r} has retry={retry!r}: write retry=Retry(attempts=5)")
-    return retry

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, NotRequired, get_type_hints
+from types import UnionType
+from typing import Annotated, Any, NotRequired, Union, get_args, get_origin, get_type_hints
 
-from pydantic import ConfigDict, PydanticSchemaGenerationError, TypeAdapter
+from pydantic import ConfigDict, PydanticUndefinedAnnotation, PydanticUserError, TypeAdapter
 from typing_extensions import TypedDict
 
 from ...events.errors import Rejected
+from .masked import masked_at
 
 KEY = "key"
 """The keyword-only parameter that receives the idempotency key."""
@@ -25,13 +27,13 @@ class Declined(Rejected, TypeError):
     """A declaration that cannot work; raised at import, names the function and what to write instead."""
 
 
-def hints(name: str, function: Callable[..., Any]) -> dict[str, Any]:
-    """The types of its parameters and its result, by name."""
+def hints(told: str, function: Callable[..., Any]) -> dict[str, Any]:
+    """The types of its parameters and its result, by name; `told` names it."""
     try:
         return get_type_hints(function, include_extras=True)
-    except NameError as error:
+    except (NameError, AttributeError, TypeError, SyntaxError) as error:
         raise Declined(
-            f"the types of activity {name!r} cannot be read ({error}): "
+            f"the types of {told} cannot be read ({error}): "
             "import them at module level, not under TYPE_CHECKING or inside a function"
         ) from error
 
@@ -47,8 +49,8 @@ def takes_credentials(told: str, signature: inspect.Signature) -> bool:
     return parameter is not None
 
 
-def takes_key(name: str, signature: inspect.Signature) -> bool:
-    """Whether it wants the idempotency key."""
+def takes_key(name: str, signature: inspect.Signature, hints: dict[str, Any]) -> bool:
+    """Whether it wants the idempotency key, which is text: it names one call for ever, to services as well."""
     key = signature.parameters.get(KEY)
     if key is None:
         return False
@@ -57,7 +59,23 @@ def takes_key(name: str, signature: inspect.Signature) -> bool:
             f"activity {name!r} takes {KEY!r} by position: write '*, {KEY}: str' for the idempotency "
             "key, or give an argument of its own another name"
         )
+    kind = hints.get(KEY, str)
+    if not _takes_text(kind):
+        shown = kind.__name__ if isinstance(kind, type) else kind
+        raise Declined(
+            f"activity {name!r} takes {KEY!r} as {shown}: the idempotency key is text, so write '*, {KEY}: str', "
+            "or give an argument of its own another name"
+        )
     return True
+
+
+def _takes_text(kind: Any) -> bool:
+    """Whether a `str` is one of them: as itself, under another name, or as one of several."""
+    if kind in (Any, object, str):
+        return True
+    if get_origin(kind) is Annotated or get_origin(kind) in (Union, UnionType):
+        return any(_takes_text(each) for each in get_args(kind))
+    return _takes_text(kind.__supertype__) if hasattr(kind, "__supertype__") else False
 
 
 def all_positional(signature: inspect.Signature) -> tuple[str, ...] | None:
@@ -111,8 +129,22 @@ def result_type(name: str, hints: dict[str, Any]) -> TypeAdapter[Any]:
 
 def _adapter(what: str, kind: Any) -> TypeAdapter[Any]:
     try:
-        return TypeAdapter(kind)
-    except PydanticSchemaGenerationError as error:
+        adapter = TypeAdapter(kind)
+    except (PydanticUserError, PydanticUndefinedAnnotation) as error:
         raise Declined(
             f"{what} cannot be stored as JSON: {error.message.splitlines()[0]}"
         ) from error
+    check_unmasked(what, adapter)
+    return adapter
+
+
+def check_unmasked(what: str, adapter: TypeAdapter[Any]) -> None:
+    """`Declined` where storing would lose a secret; `what` names the declaration."""
+    at = masked_at(adapter)
+    if at is None:
+        return
+    where = f"at {at!r}" if at else "in it"
+    raise Declined(
+        f"{what} cannot be stored: the pydantic secret {where} would be written as '**********', and read back as that; "
+        f"let the activity that needs it take '*, {CREDENTIALS}: …' from the app's provider (@credentials)"
+    )

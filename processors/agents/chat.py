@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 from ...events.limits import KIB, PAYLOAD_MAX
 from ..activities.contracts import Read, Retry
-from ..activities.definitions import SCHEDULE_TO_CLOSE_DEFAULT, Activity, activity
+from ..activities.declaring import SCHEDULE_TO_CLOSE_DEFAULT
+from ..activities.definitions import Activity, activity
 from ..durations import Duration
 from .errors import FINAL, EmptyAnswer, Evidence, ModelFailed, Refused, StreamCut
 from .port import Answer, ChatMessage, Chunk, Model, Usage, joined

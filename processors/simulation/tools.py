@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ..activities.contracts import Read, Retry, RetryLater, Write
-from ..activities.definitions import Needs, activity
+from ..activities.definitions import activity
 from ..activities.inside import heartbeat, progress
+from ..activities.rules import Needs
 from .downstream import World
 
 APPROVED_ABOVE = 100
@@ -80,7 +81,7 @@ async def flaky(mood: str, *, key: str) -> int:
 @activity(
     contract=Write(idempotent=True),
     queue="payments",
-    timeout="5s",
+    timeout="4s",
     schedule_to_close="4s",
     retry=Retry(attempts=4, initial="200ms", cap="1s"),
 )

@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, get_type_hints
+from typing import Any, Generic, TypeVar
 
-from pydantic import PydanticSchemaGenerationError, TypeAdapter, ValidationError
+from pydantic import PydanticUndefinedAnnotation, PydanticUserError, TypeAdapter, ValidationError
 
 from ...events.state import MESSAGE
-from ..activities.definitions import Declined, check_name
+from ..activities.declaring import check_name
+from ..activities.signatures import Declined, check_unmasked, hints
 
 S = TypeVar("S")
 
@@ -61,12 +62,14 @@ class Workflow(Generic[S]):
         return self.state_class()
 
     def _read_signature(self) -> type[S]:
-        parameters = list(inspect.signature(self.function).parameters.values())
-        if len(parameters) != _PARAMETERS or not inspect.iscoroutinefunction(self.function):
+        if not inspect.iscoroutinefunction(self.function) or not _takes_three(self.function):
+            named = getattr(self.function, "__name__", "turn_of_it")
             raise Declined(
-                f"workflow {self.name!r} must be 'async def {self.name}(turn, state, message)'"
+                f"workflow {self.name!r} must be 'async def {named}(turn, state, message)'"
             )
-        state: type[S] | None = get_type_hints(self.function).get(parameters[1].name)
+        parameters = list(inspect.signature(self.function).parameters.values())
+        told = f"workflow {self.name!r}"
+        state: type[S] | None = hints(told, self.function).get(parameters[1].name)
         if state is None:
             told = f"parameter {parameters[1].name!r} of workflow {self.name!r} has no type"
             raise Declined(
@@ -79,13 +82,16 @@ class Workflow(Generic[S]):
         return state
 
     def _read_state(self) -> TypeAdapter[S]:
+        told = f"state {self.state_class.__name__} of workflow {self.name!r}"
         try:
-            return TypeAdapter(self.state_class)
-        except PydanticSchemaGenerationError as error:
-            told = f"state {self.state_class.__name__} of workflow {self.name!r} cannot be stored as JSON"
+            adapter = TypeAdapter(self.state_class)
+        except (PydanticUserError, PydanticUndefinedAnnotation) as error:
+            why = error.message.splitlines()[0]
             raise Declined(
-                f"{told}: make it a pydantic BaseModel or a dataclass ({error.message.splitlines()[0]})"
+                f"{told} cannot be stored as JSON: make it a pydantic BaseModel or a dataclass ({why})"
             ) from error
+        check_unmasked(told, adapter)
+        return adapter
 
     def _check_initial(self) -> None:
         try:
@@ -96,21 +102,63 @@ class Workflow(Generic[S]):
 
 
 def workflow(
-    name: str, *, version: int, versions: Mapping[str, str] | None = None
+    name: str, *, version: int | None = None, versions: Mapping[str, str] | None = None
 ) -> Callable[[Callable[..., Coroutine[Any, Any, S]]], Workflow[S]]:
     """Declares `async def f(turn, state, message) -> state` as a workflow.
 
-    A turn runs once per message; what it returns is the state of the next. `version` is raised when the steps
-    change; a turn ends on the version it started with. `versions` names what else was active (prompt, model,
+    A turn runs once per message; what it returns is the state of the next. `version` has no default, counts from 1 and
+    is raised when the steps change; a turn ends on the version it started with. `versions` names what else was active (prompt, model,
     policy), for the record.
     """
+    _check_bare(name)
     check_name("workflow", name)
-    if not 1 <= version <= VERSION_MAX:
-        raise Declined(
-            f"workflow {name!r} has version {version}: versions count from 1, up to {VERSION_MAX}"
-        )
+    counted = _checked_version(name, version)
+    others = _checked_versions(name, versions)
 
     def declare(function: Callable[..., Coroutine[Any, Any, S]]) -> Workflow[S]:
-        return Workflow(function, name=name, version=version, versions=versions or {})
+        return Workflow(function, name=name, version=counted, versions=others)
 
     return declare
+
+
+def _check_bare(name: object) -> None:
+    if callable(name):
+        named = getattr(name, "__name__", repr(name))
+        raise Declined(
+            f"workflow {named!r} is declared by a bare @workflow: write @workflow({named!r}, version=1)"
+        )
+
+
+def _checked_version(name: str, version: object) -> int:
+    if version is None:
+        raise Declined(
+            f"workflow {name!r} has no version: write @workflow({name!r}, version=1), and count up "
+            "when its steps change"
+        )
+    if isinstance(version, bool) or not isinstance(version, int) or not 1 <= version <= VERSION_MAX:
+        raise Declined(
+            f"workflow {name!r} has version {version!r}: versions count from 1, up to {VERSION_MAX}"
+        )
+    return version
+
+
+def _checked_versions(name: str, versions: object) -> dict[str, str]:
+    given = {} if versions is None else versions
+    if not isinstance(given, Mapping) or not all(
+        isinstance(text, str) for pair in given.items() for text in pair
+    ):
+        raise Declined(
+            f"workflow {name!r} has versions={versions!r}: name by name, a text each, "
+            "such as {'prompt': '7'}"
+        )
+    return dict(given)
+
+
+def _takes_three(function: Callable[..., Any]) -> bool:
+    """Whether it can be called with turn, state and message, which are given by position."""
+    parameters = inspect.signature(function).parameters.values()
+    positional = (
+        inspect.Parameter.POSITIONAL_ONLY,
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+    )
+    return len(parameters) == _PARAMETERS and all(p.kind in positional for p in parameters)

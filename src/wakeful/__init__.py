@@ -13,8 +13,9 @@ if not (_Path(__file__).parent / "events").is_dir():
 from .processors.activities.beats import AttemptCancelled
 from .processors.activities.contracts import NothingDone, Read, Retry, RetryLater, Write
 from .processors.activities.credentials import Access, credentials
-from .processors.activities.definitions import Action, Activity, Needs, activity
+from .processors.activities.definitions import Action, Activity, activity
 from .processors.activities.inside import cancelled, heartbeat, progress
+from .processors.activities.rules import Needs
 from .processors.workflow.answers import Approval
 from .processors.workflow.definitions import Message, Workflow, workflow
 from .processors.workflow.errors import (

@@ -9,6 +9,7 @@ from wakeful.events.limits import BLOB_MAX, PAYLOAD_MAX
 from wakeful.processors.activities import (
     beats,
     contracts,
+    declaring,
     definitions,
     hung,
     lane,
@@ -54,9 +55,9 @@ def test_its_kinds_of_failure_are_those_of_workers_and_of_the_engine() -> None:
 def test_its_numbers_are_those_of_the_code() -> None:
     assert (worker.CONCURRENCY_DEFAULT, worker.SYNC_CONCURRENCY_DEFAULT) == (100, 8)
     assert (worker.DRAIN_MS_DEFAULT, lane.BLOCKED_MS, hung.EXIT_CODE) == (10_000, 2_000, 70)
-    assert definitions.TIMEOUT_DEFAULT == "60s"
-    assert definitions.SCHEDULE_TO_CLOSE_DEFAULT == "24h"
-    assert definitions.SCHEDULE_TO_CLOSE_ONCE_DEFAULT == "1h"
+    assert declaring.TIMEOUT_DEFAULT == "60s"
+    assert declaring.SCHEDULE_TO_CLOSE_DEFAULT == "24h"
+    assert declaring.SCHEDULE_TO_CLOSE_ONCE_DEFAULT == "1h"
     assert contracts.SETTLE_DEFAULT == "10s"
     assert PAYLOAD_MAX == 256 * 1024
     assert (beats.SHARE, beats.PROGRESS_MS, superseded.LOOK_MS) == (3, 1_000, 100)

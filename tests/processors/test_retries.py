@@ -323,12 +323,29 @@ async def mended(turn: Turn, desk: Desk, message: Message) -> Desk:
         {"never": "ValueError"},
         {"never": (ValueError,)},
         {"cap": "soon"},
+        {"attempts": "2"},
+        {"factor": "2"},
+        {"factor": None},
+        {"factor": True},
+        {"factor": float("nan")},
+        {"initial": None},
+        {"initial": True},
+        {"cap": ["1m"]},
+        {"never": None},
+        {"never": ValueError},
+        {"never": {"ValueError", "KeyError"}},
     ],
     ids=str,
 )
-def test_a_policy_that_cannot_work_fails_where_it_is_written(wrong: dict) -> None:
-    with pytest.raises((ValueError, TypeError)):
+def test_a_policy_that_cannot_work_fails_where_it_is_written_and_names_what_it_was(
+    wrong: dict,
+) -> None:
+    ((field, value),) = wrong.items()
+    with pytest.raises(
+        (ValueError, TypeError), match=rf"{field}\b.*(it|initial) (is|must)|{field}: .* write it"
+    ) as told:
         Retry(**wrong)
+    assert repr(value) in str(told.value)
 
 
 def test_one_attempt_is_no_policy() -> None:

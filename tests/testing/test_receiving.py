@@ -1,11 +1,14 @@
 """Rehearsals of what comes from outside: signals, triggers, messages in the middle of a turn, and doubts resolved."""
 
+from collections.abc import Callable
+
 import pytest
+from pydantic import BaseModel, ValidationError
 
 from tests.processors.desk import Desk
 from tests.processors.workflow.hands import book, find_order, wire
-from wakeful import ActivityError, Message, Turn, workflow
-from wakeful.testing import NO_ANSWER, Misuse, Refused, rehearse
+from wakeful import ActivityError, Message, Turn, WrongSignal, workflow
+from wakeful.testing import NO_ANSWER, Held, Misuse, Refused, Rehearsal, rehearse
 
 
 @workflow("listener", version=1)
@@ -49,6 +52,101 @@ def test_signals_and_messages_reach_a_turn_that_asks_for_them() -> None:
     session.signal("paid", 12)
     assert session.replies == ["3 ['hurry']", "12 []"]
     assert session.status == "Suspended"
+
+
+class Paid(BaseModel):
+    cents: int
+
+
+@workflow("payee", version=1)
+async def trusting(turn: Turn, desk: Desk, message: Message) -> Desk:
+    """Reads what comes, and has no answer to what does not fit."""
+    owed = Paid.model_validate(message.data)
+    paid = await turn.signal("paid", Paid)
+    await turn.say(f"{paid.cents} of {owed.cents}")
+    return desk
+
+
+@workflow("payee", version=1)
+async def careful(turn: Turn, desk: Desk, message: Message) -> Desk:
+    """The same, with an answer."""
+    try:
+        owed = Paid.model_validate(message.data)
+    except ValidationError:
+        await turn.say("what?")
+        return desk
+    while True:
+        try:
+            paid = await turn.signal("paid", Paid)
+        except WrongSignal:
+            await turn.say("how much?")
+        else:
+            await turn.say(f"{paid.cents} of {owed.cents}")
+            return desk
+
+
+def sends_no_cents(session: Rehearsal) -> None:
+    """A message that is none of this workflow's."""
+    session.send("hello")
+
+
+def triggers_no_cents(session: Rehearsal) -> None:
+    """An occasion that is none."""
+    session.trigger("schedule", "nightly", {"cents": "many"})
+
+
+def signals_no_cents(session: Rehearsal) -> None:
+    """A signal to a turn that waits for another type."""
+    session.send({"cents": 7})
+    session.signal("paid", {"cents": "many"})
+
+
+def signals_ahead(session: Rehearsal) -> None:
+    """The same before the turn has asked."""
+    session.signal("paid", ["no"])
+    session.send({"cents": 7})
+
+
+ODD = [
+    (sends_no_cents, ["what?"]),
+    (triggers_no_cents, ["what?"]),
+    (signals_no_cents, ["how much?"]),
+    (signals_ahead, ["how much?"]),
+]
+
+
+@pytest.mark.parametrize(("come", "said"), ODD)
+def test_what_does_not_fit_and_is_not_caught_holds_at_each_release_and_a_cancel_ends_it(
+    come: Callable[[Rehearsal], None], said: list[str]
+) -> None:
+    session = rehearse(trusting)
+    with pytest.raises(Held) as held:
+        come(session)
+    assert held.value.reason == "workflow_raised"
+    session.signal("paid", {"cents": 7})
+    session.release()
+    assert session.hold is not None
+    assert session.hold.reason == "workflow_raised"
+    assert session.replies == []
+    session.cancel("nobody can read that")
+    assert (session.status, session.hold) == ("Cancelled", None)
+
+
+@pytest.mark.parametrize(("come", "said"), ODD)
+def test_code_that_catches_it_goes_on_after_a_release_with_all_that_came_meanwhile(
+    come: Callable[[Rehearsal], None], said: list[str]
+) -> None:
+    session = rehearse(trusting)
+    with pytest.raises(Held):
+        come(session)
+    session.signal("paid", {"cents": 6})
+    session.send({"cents": 8})
+    session.redeploy(careful)
+    session.release()
+    session.signal("paid", {"cents": 5})
+    assert session.replies[:1] == said
+    answered = ["6 of 8"] if said == ["what?"] else ["6 of 7", "5 of 8"]
+    assert session.replies[1:] == answered
 
 
 def test_a_trigger_starts_a_turn_of_its_own() -> None:

@@ -8,6 +8,7 @@ import pytest
 from wakeful import NothingDone
 from wakeful.processors.activities.contracts import Read, Write
 from wakeful.processors.activities.definitions import Activity, Declined, activity
+from wakeful.processors.activities.rules import Needs
 
 
 async def refund(order_id: str, cents: int = 5, *, key: str) -> str:
@@ -160,7 +161,7 @@ def test_an_undo_gets_the_arguments_by_name_and_the_key_of_what_it_undoes():
 
 
 def test_an_undo_takes_what_it_needs_in_the_types_of_the_original():
-    @activity(contract=Read())
+    @activity(contract=Write(idempotent=True))
     async def check(amount: Decimal, note: str = "undone", *, key: str) -> None: ...
 
     async def pay(to: str, amount: Decimal) -> str: ...
@@ -181,16 +182,24 @@ def cannot_undo():
     @activity(contract=Write())
     async def once(order_id: str) -> None: ...
 
-    @activity(contract=Read())
+    @activity(contract=Write(idempotent=True))
     async def needs_more(order_id: str, receipt: str) -> None: ...
 
-    @activity(contract=Read())
+    @activity(contract=Write(idempotent=True))
     async def wrong_type(cents: str) -> None: ...
 
-    @activity(contract=Read())
+    @activity(contract=Write(idempotent=True))
     async def wrong_key(done_key: int) -> None: ...
 
+    @activity(contract=Read())
+    async def reads(order_id: str) -> None: ...
+
+    @activity(contract=Write(idempotent=True), approval=Needs("supervisor"))
+    async def gated(order_id: str) -> None: ...
+
     return {
+        reads: r"'reads', is a Read\(\), which changes nothing and so undoes nothing",
+        gated: "'gated', needs the approval of 'supervisor', and nobody is asked",
         plain: "'plain', is not an activity",
         once: "'once', is itself called at most once",
         needs_more: "'needs_more' of activity 'refund' needs 'receipt'",

@@ -10,7 +10,8 @@ import pytest
 from pydantic import BaseModel
 
 from wakeful.processors.activities.contracts import Read, Write
-from wakeful.processors.activities.definitions import Activity, Declined, Needs, activity
+from wakeful.processors.activities.definitions import Activity, Declined, activity
+from wakeful.processors.activities.rules import Needs
 from wakeful.processors.workflow.definitions import workflow
 
 
@@ -250,7 +251,8 @@ def test_the_result_of_run_has_the_activitys_type_for_the_type_checker(tmp_path)
             """
             from pydantic import BaseModel
             from wakeful.processors.activities.contracts import Read, Write
-            from wakeful.processors.activities.definitions import Needs, activity
+            from wakeful.processors.activities.definitions import activity
+            from wakeful.processors.activities.rules import Needs
             from wakeful.processors.workflow.definitions import Message, workflow
             from wakeful.processors.workflow.turn import Turn
 
