@@ -38,6 +38,13 @@ class Ahead:
             return isinstance(marked, r.VersionMarked) and marked.change == change
         return not recorded and self._is_last()
 
+    def cancels(self, activity_id: str) -> bool:
+        """Whether this activation, as the history holds it, cancelled the activity."""
+        return any(
+            isinstance(body, r.ActivityCancelled) and body.activity_id == activity_id
+            for body in self._following()
+        )
+
     def verifies_again(self) -> bool:
         """Whether the verdict that is fed held the session and a release let it go on."""
         held = False

@@ -59,6 +59,7 @@ class Asking:
         self._waits: dict[str, tuple[r.EventBody, Step]] = {}
         self._grants: dict[bytes, list[str]] = {}
         self._lost: set[str] = set()
+        self._undos: set[str] = set()
         self._changes: dict[str, bool] = {}
         self._over: str | None = None
         """What ends this stretch once the function returns: nothing may be asked for after it."""
@@ -95,6 +96,21 @@ class Asking:
                 on_uncertain=on_uncertain,
             ),
         )
+
+    def undo(self, action: Action[Any]) -> Step:
+        """Asks for an action that undoes another. Once begun it goes on to its end, whoever still waits for it."""
+        step = self.run(action, on_uncertain="raise")
+        self._undos.add(step.wait_id)
+        return step
+
+    def is_undo(self, wait_id: str) -> bool:
+        """Whether this wait is for an undo."""
+        return wait_id in self._undos
+
+    @property
+    def undoes(self) -> bool:
+        """Whether an undo has begun that has no outcome yet."""
+        return any(self.is_undo(wait_id) for wait_id in self._waits)
 
     def approval(self, action: Action[Any]) -> Step:
         """Asks for approval of the action; see `Turn.approval`."""
@@ -161,7 +177,10 @@ class Asking:
         return known
 
     def withdraw(self, step: Step, *, cancel: bool) -> None:
-        """Lets a wait that lost go; see `Turn.first`. An activity that runs on still has its outcome recorded."""
+        """Lets a wait that lost go; see `Turn.first`. An activity that runs on still has its outcome recorded.
+
+        An undo runs on whatever `cancel` says, except where the history holds that it was cancelled: it once was.
+        """
         asked = self._waits[step.wait_id][0]
         match asked:
             case r.TimerSet():
@@ -170,7 +189,7 @@ class Asking:
                 body = r.ApprovalWithdrawn(asked.proposal_id, LOST)
             case r.SignalAwaited() | r.InboxAwaited():
                 body = r.WaitWithdrawn(asked.wait_id, LOST)
-            case r.ActivityRequested() if cancel:
+            case r.ActivityRequested() if cancel and not self._undoes_on(asked.activity_id):
                 body = r.ActivityCancelled(asked.activity_id, asked.attempt, LOST)
             case _:
                 self._lost.add(step.wait_id)  # it runs on, and nobody waits for it
@@ -197,6 +216,9 @@ class Asking:
         for wait_id, (asked, _) in self._waits.items():
             if wait_id in self._lost and isinstance(asked, r.ActivityRequested):
                 self._ask(r.ActivityCancelled(asked.activity_id, asked.attempt, STRETCH_ENDS))
+
+    def _undoes_on(self, activity_id: str) -> bool:
+        return self.is_undo(activity_id) and not self.ahead.cancels(activity_id)
 
     def _resolve(self, event: r.Event) -> Step | None:
         """The step that this fact ends, with its value; none where it ends nobody's wait."""

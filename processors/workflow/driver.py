@@ -7,6 +7,7 @@ Rules:
 - An exception of the workflow discards what this activation asked for and comes out as one `SessionHeld`; an
   uncaught `ActivityError` comes out as `SessionFailed`.
 - Times are those of the fact that was fed.
+- What ends the stretch comes out once no undo is under way; the function may have returned before.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ class Stretch(Asking):
         self._verifying: Step | None = None
         self._refused: VerificationFailed | None = None
         self._next_state: Any = None
+        self._end: r.EventBody | None = None
+        """What ends the stretch, once the function is over."""
         self._coroutine: CoroutineType[Any, Any, Any] | None = None
         self._data = data
         self._message = message
@@ -137,14 +140,15 @@ class Stretch(Asking):
         if coroutine is None:
             return []
         self._asked, self._refused = [], None
+        if self._end is not None:
+            return self._ended(self._end)
         try:
             waited: object = coroutine.send(None)
             return self._suspended(waited)
         except StopIteration as returned:
             return self._finish(returned.value)
         except ActivityError as error:
-            failure = error.failure
-            return [*self._take(), r.SessionFailed(self.context.turn, failure, messages_unread=0)]
+            return self._ended(r.SessionFailed(self.context.turn, error.failure, messages_unread=0))
         except VerificationFailed as error:
             if error is not self._refused:  # kept, and raised at another fact
                 return [self._held("workflow_raised", error)]
@@ -192,11 +196,18 @@ class Stretch(Asking):
             state = self.payload(json_value(workflow.state_type, returned))
         except Exception as error:  # noqa: BLE001 - user types decide what raises; it becomes a hold
             return [self._held("state_unserialisable", error)]
-        if self._over == AGAIN:
-            self.let_losers_go()
-        return [*self._take(), self._end(state)]
+        return self._ended(self._end_with(state))
 
-    def _end(self, state: r.Payload) -> r.EventBody:
+    def _ended(self, end: r.EventBody) -> list[r.EventBody]:
+        """The function is over, and so is the stretch, unless something is being undone: then once that is."""
+        self._end = end
+        if self.undoes:
+            return self._take()
+        if isinstance(end, r.TurnContinued):
+            self.let_losers_go()
+        return [*self._take(), end]
+
+    def _end_with(self, state: r.Payload) -> r.EventBody:
         turn, steps = self.context.turn, self.steps
         if self._over == AGAIN:
             return r.TurnContinued(turn, self.context.stretch + 1, steps, state)
