@@ -5,6 +5,8 @@ Nothing here runs user code; `driver.py` does.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +27,11 @@ STEPS_PER_ACTIVATION_MAX = 1_000
 
 STRETCH_ENDS = "the stretch ended"
 """Why what lost in `first`, and runs on, is cancelled by `again`."""
+
+LOSER_WAITS = (
+    "a branch that lost in turn.first may not wait in its finally or except block: "
+    "say there what is to be said, and await the rest after turn.first"
+)
 
 LOST = "another wait was over first"
 """Why `first` lets a wait go."""
@@ -59,6 +66,10 @@ class Asking:
         self._waits: dict[str, tuple[r.EventBody, Step]] = {}
         self._grants: dict[bytes, list[str]] = {}
         self._lost: set[str] = set()
+        self._undos: set[str] = set()
+        self.misuse = ""
+        """What this activation did that no workflow may: it is held, whatever its function catches."""
+        self._letting_go = False
         self._changes: dict[str, bool] = {}
         self._over: str | None = None
         """What ends this stretch once the function returns: nothing may be asked for after it."""
@@ -95,6 +106,21 @@ class Asking:
                 on_uncertain=on_uncertain,
             ),
         )
+
+    def undo(self, action: Action[Any]) -> Step:
+        """Asks for an action that undoes another. Once begun it goes on to its end, whoever still waits for it."""
+        step = self.run(action, on_uncertain="raise")
+        self._undos.add(step.wait_id)
+        return step
+
+    def is_undo(self, wait_id: str) -> bool:
+        """Whether this wait is for an undo."""
+        return wait_id in self._undos
+
+    @property
+    def undoes(self) -> bool:
+        """Whether an undo has begun that has no outcome yet."""
+        return any(self.is_undo(wait_id) for wait_id in self._waits)
 
     def approval(self, action: Action[Any]) -> Step:
         """Asks for approval of the action; see `Turn.approval`."""
@@ -160,8 +186,30 @@ class Asking:
             self._changes[change] = known
         return known
 
+    def may_wait(self) -> bool:
+        """Whether there is somebody to wait; in a branch that is let go there is none, and that is noted.
+
+        What the history holds is asked for again: such a request was once made, and nobody heard the answer.
+        """
+        if not self._letting_go or self.ahead.holds_wait(len(self._asked)):
+            return True
+        self.misuse = LOSER_WAITS
+        return False
+
+    @contextmanager
+    def letting_go(self) -> Iterator[None]:
+        """While losers run their `finally` blocks: nobody is there to wait."""
+        before, self._letting_go = self._letting_go, True
+        try:
+            yield
+        finally:
+            self._letting_go = before
+
     def withdraw(self, step: Step, *, cancel: bool) -> None:
-        """Lets a wait that lost go; see `Turn.first`. An activity that runs on still has its outcome recorded."""
+        """Lets a wait that lost go; see `Turn.first`. An activity that runs on still has its outcome recorded.
+
+        An undo runs on whatever `cancel` says, except where the history holds that it was cancelled: it once was.
+        """
         asked = self._waits[step.wait_id][0]
         match asked:
             case r.TimerSet():
@@ -170,7 +218,7 @@ class Asking:
                 body = r.ApprovalWithdrawn(asked.proposal_id, LOST)
             case r.SignalAwaited() | r.InboxAwaited():
                 body = r.WaitWithdrawn(asked.wait_id, LOST)
-            case r.ActivityRequested() if cancel:
+            case r.ActivityRequested() if cancel and not self._undoes_on(asked.activity_id):
                 body = r.ActivityCancelled(asked.activity_id, asked.attempt, LOST)
             case _:
                 self._lost.add(step.wait_id)  # it runs on, and nobody waits for it
@@ -198,6 +246,9 @@ class Asking:
             if wait_id in self._lost and isinstance(asked, r.ActivityRequested):
                 self._ask(r.ActivityCancelled(asked.activity_id, asked.attempt, STRETCH_ENDS))
 
+    def _undoes_on(self, activity_id: str) -> bool:
+        return self.is_undo(activity_id) and not self.ahead.cancels(activity_id)
+
     def _resolve(self, event: r.Event) -> Step | None:
         """The step that this fact ends, with its value; none where it ends nobody's wait."""
         if isinstance(event.body, r.ApprovalGranted):
@@ -217,7 +268,7 @@ class Asking:
 
     def _wait(self, wait_id: str, asked: r.EventBody) -> Step:
         self._ask(asked)
-        step = Step(wait_id)
+        step = Step(wait_id, abandoned=self._letting_go)
         self._waits[wait_id] = (asked, step)
         return step
 

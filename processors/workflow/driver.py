@@ -7,6 +7,7 @@ Rules:
 - An exception of the workflow discards what this activation asked for and comes out as one `SessionHeld`; an
   uncaught `ActivityError` comes out as `SessionFailed`.
 - Times are those of the fact that was fed.
+- What ends the stretch comes out once no undo is under way; the function may have returned before.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from .claims import CLAIM_FAULTS
 from .definitions import Message, Workflow
 from .errors import ActivityError, VerificationFailed, WorkflowMisuse, WorkflowStuck
 from .turn import Turn
-from .waits import Several, Step
+from .waits import Several, Step, misused_by
 
 DETAIL_MAX = 2_000
 """Characters of a traceback kept in a hold: enough to find the line, small enough for every view."""
@@ -51,6 +52,8 @@ class Stretch(Asking):
         self._verifying: Step | None = None
         self._refused: VerificationFailed | None = None
         self._next_state: Any = None
+        self._end: r.EventBody | None = None
+        """What ends the stretch, once the function is over."""
         self._coroutine: CoroutineType[Any, Any, Any] | None = None
         self._data = data
         self._message = message
@@ -133,18 +136,22 @@ class Stretch(Asking):
         self._over, self._next_state = AGAIN, state
 
     def _drive(self) -> list[r.EventBody]:
+        self._asked, self._refused, self.misuse = [], None, ""
+        bodies = self._go_on()
+        return [self._misused(self.misuse)] if self.misuse else bodies
+
+    def _go_on(self) -> list[r.EventBody]:
+        if self._end is not None:
+            return self._ended(self._end)
         coroutine = self._coroutine
         if coroutine is None:
             return []
-        self._asked, self._refused = [], None
         try:
-            waited: object = coroutine.send(None)
-            return self._suspended(waited)
+            return self._suspended(coroutine.send(None))
         except StopIteration as returned:
             return self._finish(returned.value)
         except ActivityError as error:
-            failure = error.failure
-            return [*self._take(), r.SessionFailed(self.context.turn, failure, messages_unread=0)]
+            return self._ended(r.SessionFailed(self.context.turn, error.failure, messages_unread=0))
         except VerificationFailed as error:
             if error is not self._refused:  # kept, and raised at another fact
                 return [self._held("workflow_raised", error)]
@@ -167,8 +174,7 @@ class Stretch(Asking):
 
     def _suspended(self, waited: object) -> list[r.EventBody]:
         if not isinstance(waited, Step | Several):
-            told = f"it awaited {waited!r}, which is not of this turn: use turn.sleep, or an activity for I/O"
-            return [self._misused(told)]
+            return [self._misused(str(misused_by(waited)))]
         verifying = self._verifying
         if verifying is not None and not verifying.done and waited is not verifying:
             told = (
@@ -192,11 +198,18 @@ class Stretch(Asking):
             state = self.payload(json_value(workflow.state_type, returned))
         except Exception as error:  # noqa: BLE001 - user types decide what raises; it becomes a hold
             return [self._held("state_unserialisable", error)]
-        if self._over == AGAIN:
-            self.let_losers_go()
-        return [*self._take(), self._end(state)]
+        return self._ended(self._end_with(state))
 
-    def _end(self, state: r.Payload) -> r.EventBody:
+    def _ended(self, end: r.EventBody) -> list[r.EventBody]:
+        """The function is over, and so is the stretch, unless something is being undone: then once that is."""
+        self._end = end
+        if self.undoes:
+            return self._take()
+        if isinstance(end, r.TurnContinued):
+            self.let_losers_go()
+        return [*self._take(), end]
+
+    def _end_with(self, state: r.Payload) -> r.EventBody:
         turn, steps = self.context.turn, self.steps
         if self._over == AGAIN:
             return r.TurnContinued(turn, self.context.stretch + 1, steps, state)

@@ -34,7 +34,7 @@ async def _undo(live: Callable[[], Engine], action: Action[Any], uncertain: Unce
     doubt = f"nobody knows whether it was carried out ({reason.kind}: {reason.message})"
     name = undo.activity.name
     try:
-        await live().run(undo, on_uncertain="raise")
+        await live().undo(undo)
     except ActivityError as error:
         told = f"{doubt}, and its undo {name} ended without a result ({error.failure.kind}: {error.failure.message})"
         raise Uncertain(action.activity.name, reason, key=uncertain.key, told=told) from error
