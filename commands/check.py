@@ -223,6 +223,11 @@ def _resolution(state: State, body: m.ResolveActivity, tenant: str) -> Refusal |
     for past in reversed(state.settled):
         if past.activity_id == body.activity_id:
             told = f"activity {body.activity_id} is {past.outcome} already"
+            if past.outcome == "uncertain":
+                told = (
+                    f"activity {body.activity_id} does not wait to be resolved: its workflow was told "
+                    "that it is uncertain, or its turn has ended since"
+                )
             return Refusal("ordering", "already_settled", told)
     open_ids = ", ".join(u.activity_id for u in state.uncertain) or "none"
     return Refusal(
