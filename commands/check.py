@@ -22,7 +22,7 @@ from ..events.state import (
     SessionState,
     State,
 )
-from ..events.verdicts import APPROVE, COMPLETED, DECISIONS, FAILED, REJECT, RESOLUTIONS
+from ..events.verdicts import APPROVE, COMPLETED, DECISIONS, FAILED, REJECT, RESOLUTIONS, UNCERTAIN
 from . import models as m
 from .next_valid import why_ended
 
@@ -230,6 +230,11 @@ def _resolution(state: State, body: m.ResolveActivity, tenant: str) -> Refusal |
     for past in reversed(state.settled):
         if past.activity_id == body.activity_id:
             told = f"activity {body.activity_id!r} is {past.outcome} already: nothing is left to resolve"
+            if past.outcome == UNCERTAIN:
+                told = (
+                    f"activity {body.activity_id!r} does not wait to be resolved: its workflow was told "
+                    "that it is uncertain, or its turn has ended since"
+                )
             return Refusal("ordering", "already_settled", told)
     open_ids = ", ".join(u.activity_id for u in state.uncertain)
     told = (

@@ -110,6 +110,8 @@ def load_app(target: str) -> App:
 
 def _import(target: str) -> ModuleType:
     try:
+        if not target.endswith(".py") and not all(map(str.isidentifier, target.split("."))):
+            raise ModuleNotFoundError(name=target)
         if target.endswith(".py"):
             return _import_file(Path(target))
         if "" not in sys.path:

@@ -40,10 +40,18 @@ LIMIT %(limit)s
 """
 
 _LEDGER = """
-SELECT * FROM {views}.ledger
+SELECT * FROM (
+    SELECT l.*, coalesce(
+        l.status = 'uncertain' AND l.on_uncertain = 'wait' AND l.turn = s.turn
+            AND s.status NOT IN ('Suspended', 'Completed', 'Failed', 'Cancelled'),
+        false
+    ) AS in_doubt
+    FROM {views}.ledger l LEFT JOIN {views}.sessions s USING (tenant, session_id)
+) AS steps
 WHERE (%(tenant)s::text IS NULL OR tenant = %(tenant)s)
     AND (%(session_id)s::text IS NULL OR session_id = %(session_id)s)
     AND (%(status)s::text IS NULL OR status = %(status)s)
+    AND (in_doubt OR NOT %(in_doubt)s)
 ORDER BY tenant, session_id, turn, step
 LIMIT %(limit)s
 """
@@ -88,10 +96,22 @@ class Queries:
         tenant: str | None = None,
         session_id: str | None = None,
         status: str | None = None,
+        in_doubt: bool = False,
         limit: int = 100,
     ) -> list[Answer]:
-        """Consequential steps, in the order of their session."""
-        return self._ask(_LEDGER, tenant=tenant, session_id=session_id, status=status, limit=limit)
+        """Consequential steps, in the order of their session; with `in_doubt` those that wait to be resolved.
+
+        Each says in `in_doubt` whether it does: one that is uncertain does not where its workflow was told and has gone
+        on, or where its turn is over.
+        """
+        return self._ask(
+            _LEDGER,
+            tenant=tenant,
+            session_id=session_id,
+            status="uncertain" if in_doubt else status,
+            in_doubt=in_doubt,
+            limit=limit,
+        )
 
     def gaps(self, *, limit: int = 100) -> list[Answer]:
         """Records of the log that are not in the views."""

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from ..exits import Exit, Stopped
-from .asking import Actor, CommandId, Detach, SessionId, Timeout, Wait
-from .context import AsJson, check_limit, settings
-
-if TYPE_CHECKING:
-    from ...projections.queries import Queries
-    from ..settings import Settings
+from .asking import Actor, CommandId, Detach, SessionId, Timeout, Wait, of_session
+from .context import AsJson, check_limit, check_session, settings
 
 app = typer.Typer(
     help="Activities: the calls of tools and models, and those of which nobody knows how they ended.",
@@ -25,11 +21,17 @@ Resolution = Literal["completed", "failed"]
 @app.command("list")
 def list_(
     session_id: Annotated[
-        str | None, typer.Argument(metavar="SESSION", help="Of one session.", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="SESSION", help="Of one session.", show_default=False, callback=of_session
+        ),
     ] = None,
     *,
     uncertain: Annotated[
-        bool, typer.Option("--uncertain", help="Only those that nobody knows the end of.")
+        bool,
+        typer.Option(
+            "--uncertain", help="Only those that wait for somebody to say how they ended."
+        ),
     ] = False,
     limit: Annotated[int, typer.Option(help="Rows at most.")] = 50,
     as_json: AsJson = False,
@@ -44,11 +46,11 @@ def list_(
         rows = views.ledger(
             tenant=given.tenant,
             session_id=session_id,
-            status="uncertain" if uncertain else None,
+            in_doubt=uncertain,
             limit=limit,
         )
         if session_id is not None and not rows:
-            _check_there(given, views, session_id)
+            check_session(given, views, session_id)
     for row in rows:
         row["next"] = what_to_do(row)
     if as_json:
@@ -71,7 +73,7 @@ def list_(
         ],
     )
     if not rows:
-        note("no activity is uncertain" if uncertain else "no activities")
+        note("no activity waits to be resolved" if uncertain else "no activities")
 
 
 @app.command("resolve")
@@ -100,9 +102,8 @@ def resolve(
     """Say what became of an uncertain activity, once you have looked where it would have left its mark."""
     from ...commands import inputs
     from . import typed
-    from .asking import ask, finish
+    from .asking import ask_and_tell
 
-    typed.wait_or_detach(wait=wait, detach=detach)
     if (completed is None) == (not failed):
         raise Stopped(
             Exit.USAGE, "say what became of it: --completed JSON with its result, or --failed"
@@ -110,17 +111,18 @@ def resolve(
     inputs.activity_id(activity_id)
     resolution: Resolution = "failed" if completed is None else "completed"
     result = None if completed is None else typed.json_value("--completed", completed)
-    answer = ask(
-        settings(),
+    return ask_and_tell(
         session_id,
         lambda client: client.resolve(
             session_id, activity_id, resolution, result, comment, command_id=command_id
         ),
         actor=actor,
         detach=detach,
-        wait_s=timeout if wait else None,
+        wait=wait,
+        timeout=timeout,
+        as_json=as_json,
+        done=f"resolved: {activity_id} is {resolution}",
     )
-    return finish(answer, as_json=as_json, done=f"resolved: {activity_id} is {resolution}")
 
 
 def what_to_do(row: dict[str, Any]) -> str:
@@ -128,22 +130,12 @@ def what_to_do(row: dict[str, Any]) -> str:
     from .words import resolving
 
     if row["status"] == "uncertain":
-        if row["on_uncertain"] == "raise":
-            return "its workflow decides"
-        return resolving(row["session_id"], row["activity_id"])
+        if row["in_doubt"]:
+            return resolving(row["session_id"], row["activity_id"])
+        told = row["on_uncertain"] == "raise"
+        return f"nothing: its {'workflow was told' if told else 'turn is over'}"
     if row["status"] == "retrying":
         return "nothing: it is tried again"
     if row["status"] == "requested":
         return f"nothing: it runs{', ' + row['progress'] if row['progress'] else ''}"
     return ""
-
-
-def _check_there(given: Settings, views: Queries, session_id: str) -> None:
-    from ...events.keys import check_id
-
-    check_id("session id", session_id)
-    if not views.session(session_id, tenant=given.tenant):
-        raise Stopped(
-            Exit.NOT_FOUND,
-            f"no session {session_id!r} of tenant {given.tenant}: see 'wakeful session list'",
-        )

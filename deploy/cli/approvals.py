@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ..exits import Exit, Stopped
-from .asking import Actor, Detach, Timeout, Wait
-from .context import AsJson, check_limit, settings
+from .asking import Actor, Detach, Timeout, Wait, of_session
+from .context import AsJson, check_limit, check_session, settings
 
 if TYPE_CHECKING:
     from ..settings import Settings
@@ -26,7 +26,10 @@ ProposalId = Annotated[
     str, typer.Argument(metavar="PROPOSAL", help="The proposal's id, as 'approval list' shows it.")
 ]
 SessionOf = Annotated[
-    str | None, typer.Option("--session", help="Its session, where the id alone is not enough.")
+    str | None,
+    typer.Option(
+        "--session", help="Its session, where the id alone is not enough.", callback=of_session
+    ),
 ]
 Digest = Annotated[
     str | None,
@@ -38,7 +41,9 @@ Comment = Annotated[str, typer.Option(help="For the record, and for the agent.")
 @app.command("list")
 def list_(
     *,
-    session_id: Annotated[str | None, typer.Option("--session", help="Of one session.")] = None,
+    session_id: Annotated[
+        str | None, typer.Option("--session", help="Of one session.", callback=of_session)
+    ] = None,
     status: Annotated[str, typer.Option(help=", ".join(STATUSES) + ".")] = "requested",
     limit: Annotated[int, typer.Option(help="Rows at most.")] = 50,
     as_json: AsJson = False,
@@ -50,7 +55,7 @@ def list_(
     given = settings()
     check_limit(limit, most=1_000)
     if status not in STATUSES:
-        raise Stopped(Exit.USAGE, f"--status {status}: expected one of {', '.join(STATUSES)}")
+        raise Stopped(Exit.USAGE, f"--status {status!r}: expected one of {', '.join(STATUSES)}")
     with queries(given) as views:
         rows = views.approvals(
             tenant=given.tenant,
@@ -58,6 +63,8 @@ def list_(
             status=None if status == "all" else status,
             limit=limit,
         )
+        if session_id is not None and not rows:
+            check_session(given, views, session_id)
     if as_json:
         write_json(rows)
         return
@@ -101,7 +108,8 @@ def approve(
         "approve",
         comment=comment,
         actor=actor,
-        wait_s=timeout if wait else None,
+        wait=wait,
+        timeout=timeout,
         detach=detach,
         as_json=as_json,
     )
@@ -128,7 +136,8 @@ def reject(
         "reject",
         comment=comment,
         actor=actor,
-        wait_s=timeout if wait else None,
+        wait=wait,
+        timeout=timeout,
         detach=detach,
         as_json=as_json,
     )
@@ -142,29 +151,27 @@ def _decide(
     *,
     comment: str,
     actor: str | None,
-    wait_s: float | None,
+    wait: bool,
+    timeout: float,
     detach: bool,
     as_json: bool,
 ) -> int:
-    from . import typed
-    from .asking import ask, finish
+    from .asking import ask_and_tell
 
-    typed.wait_or_detach(wait=wait_s is not None, detach=detach)
-    given = settings()
     if session_id is None or digest is None:
-        row = _find(given, proposal_id, session_id)
+        row = _find(settings(), proposal_id, session_id)
         session_id, digest = row["session_id"], digest or row["digest"]
     session, hexed = str(session_id), str(digest)
-    answer = ask(
-        given,
+    return ask_and_tell(
         session,
         lambda client: client.decide(session, proposal_id, hexed, decision, comment),
         actor=actor,
         detach=detach,
-        wait_s=wait_s,
+        wait=wait,
+        timeout=timeout,
+        as_json=as_json,
+        done="approved" if decision == "approve" else "rejected",
     )
-    done = "approved" if decision == "approve" else "rejected"
-    return finish(answer, as_json=as_json, done=done)
 
 
 def _find(given: Settings, proposal_id: str, session_id: str | None) -> dict[str, Any]:

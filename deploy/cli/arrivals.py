@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from .asking import Actor, Detach, ExpectedSeq, SessionId, Timeout, Wait
-from .context import AsJson, settings
+from .asking import Actor, Detach, ExpectedSeq, SessionId, Timeout, Wait, named
+from .context import AsJson
 
 
 def signal(
@@ -19,7 +19,8 @@ def signal(
     ] = "null",
     *,
     signal_id: Annotated[
-        str | None, typer.Option(help="Your id of the signal: a repeat changes nothing.")
+        str | None,
+        typer.Option(help="Your id of the signal: a repeat changes nothing.", callback=named),
     ] = None,
     expected_seq: ExpectedSeq = None,
     actor: Actor = None,
@@ -34,21 +35,21 @@ def signal(
     """
     from ...commands import inputs
     from . import typed
-    from .asking import ask, finish
+    from .asking import ask_and_tell
 
-    typed.wait_or_detach(wait=wait, detach=detach)
     inputs.name("signal", name)
-    value = typed.json_value("JSON", data)
-    answer = ask(
-        settings(),
+    value = typed.json_value("the data of the signal", data)
+    return ask_and_tell(
         session_id,
         lambda client: client.signal(session_id, name, value, signal_id, expected_seq=expected_seq),
         actor=actor,
         detach=detach,
-        wait_s=timeout if wait else None,
+        wait=wait,
+        timeout=timeout,
         follow_message=True,
+        as_json=as_json,
+        done=f"received: a turn that asks for {name!r} gets it",
     )
-    return finish(answer, as_json=as_json, done=f"received: a turn that asks for {name!r} gets it")
 
 
 def start_turn(
@@ -62,7 +63,8 @@ def start_turn(
         str, typer.Option(metavar="JSON", help="What to hand the turn; '-' reads it from stdin.")
     ] = "null",
     trigger_id: Annotated[
-        str | None, typer.Option(help="Your id of the occasion: a repeat changes nothing.")
+        str | None,
+        typer.Option(help="Your id of the occasion: a repeat changes nothing.", callback=named),
     ] = None,
     expected_seq: ExpectedSeq = None,
     actor: Actor = None,
@@ -74,20 +76,20 @@ def start_turn(
     """Start a turn without a message; it queues behind the turn that runs."""
     from ...commands import inputs
     from . import typed
-    from .asking import ask, finish
+    from .asking import ask_and_tell
 
-    typed.wait_or_detach(wait=wait, detach=detach)
     inputs.trigger(trigger)
     value = typed.json_value("--data", data)
-    answer = ask(
-        settings(),
+    return ask_and_tell(
         session_id,
         lambda client: client.start_turn(
             session_id, trigger, reason, value, trigger_id, expected_seq=expected_seq
         ),
         actor=actor,
         detach=detach,
-        wait_s=timeout if wait else None,
+        wait=wait,
+        timeout=timeout,
         follow_message=True,
+        as_json=as_json,
+        done="received: a turn starts when the session is free",
     )
-    return finish(answer, as_json=as_json, done="received: a turn starts when the session is free")

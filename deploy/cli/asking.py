@@ -16,6 +16,7 @@ from .context import client, kafka
 if TYPE_CHECKING:
     from ...commands.client import Client
     from ...commands.sending import Receipt
+    from ...events.log.protocol import Log
     from .watching import Rest, Verdict, Watch
 
 DECIDED_MS = 5_000
@@ -38,24 +39,65 @@ NEXT_STEPS = {
 }
 """What to do about refusals whose own words do not say it."""
 
+
+def _not_both(context: typer.Context, value: bool) -> bool:  # noqa: FBT001 as the parser calls it
+    from . import typed
+
+    other = context.params.get("detach") or context.params.get("wait")
+    typed.wait_or_detach(wait=value, detach=bool(other))
+    return value
+
+
+def named(parameter: typer.CallbackParam, value: str | None) -> str | None:
+    """Refuses an id or a name that no record can hold, by the name of its option."""
+    from ...commands import inputs
+
+    return None if value is None else inputs.name(parameter.opts[0], value)
+
+
+def of_session(value: str | None) -> str | None:
+    """The same for the id of a session."""
+    from ...events.keys import check_id
+
+    return None if value is None else check_id("session id", value)
+
+
 SessionId = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")]
 ExpectedSeq = Annotated[
-    int | None, typer.Option(help="Refuse unless the session's last event has this number.")
+    int | None,
+    typer.Option(
+        min=0, max=2**63 - 1, help="Refuse unless the session's last event has this number."
+    ),
 ]
 CommandId = Annotated[
-    str | None, typer.Option("--command-id", help="Your id of it: a repeat changes nothing.")
+    str | None,
+    typer.Option("--command-id", help="Your id of it: a repeat changes nothing.", callback=named),
 ]
 Detach = Annotated[
-    bool, typer.Option("--detach", help="Return once Kafka has it, before it is decided.")
+    bool,
+    typer.Option(
+        "--detach",
+        help="Return once Kafka has it, before it is decided.",
+        callback=_not_both,
+    ),
 ]
 Wait = Annotated[
-    bool, typer.Option("--wait", "-w", help="Wait until the session rests, and show its replies.")
+    bool,
+    typer.Option(
+        "--wait",
+        "-w",
+        help="Wait until the session rests, and show its replies.",
+        callback=_not_both,
+    ),
 ]
 Timeout = Annotated[
     float, typer.Option(min=0.1, max=WAIT_MAX_S, help="Seconds that --wait may take.")
 ]
 Actor = Annotated[
-    str | None, typer.Option(help="Who asks, in the record. (default: WAKEFUL_ACTOR, else you)")
+    str | None,
+    typer.Option(
+        help="Who asks, in the record. (default: WAKEFUL_ACTOR, else you)", callback=named
+    ),
 ]
 
 
@@ -66,6 +108,37 @@ class Answer:
     receipt: Receipt
     verdict: Verdict | None = None
     rest: Rest | None = None
+
+
+def ask_and_tell(
+    session_id: str,
+    send: Callable[[Client], Receipt],
+    *,
+    done: str,
+    actor: str | None,
+    as_json: bool,
+    detach: bool = False,
+    wait: bool = False,
+    timeout: float = 0.0,
+    follow_message: bool = False,
+) -> int:
+    """Asks with the settings of the environment, tells what became of it, and gives the exit code.
+
+    `done` says in words what was applied. With `wait`, the rest of the session is awaited for `timeout` seconds: with
+    `follow_message` that of the turn which takes what was sent.
+    """
+    from .context import settings
+
+    answer = ask(
+        settings(),
+        session_id,
+        send,
+        actor=actor,
+        detach=detach,
+        wait_s=timeout if wait else None,
+        follow_message=follow_message,
+    )
+    return finish(answer, as_json=as_json, done=done)
 
 
 def ask(
@@ -90,7 +163,10 @@ def ask(
         with Watch(log, given.topics, given.tenant, session_id) as watch:
             receipt = send(asking)
             timeout_ms = max(DECIDED_MS, int((wait_s or 0) * 1000))
-            answer = Answer(receipt, _verdict(given, watch, receipt, timeout_ms))
+            verdict = _verdict(given, watch, receipt, timeout_ms)
+            if verdict.kind == "repeat":
+                verdict = _earlier(given, log, receipt) or verdict
+            answer = Answer(receipt, verdict)
             if wait_s is not None and answer.verdict and answer.verdict.kind == "applied":
                 message_id = receipt.command_id if follow_message else None
                 answer.rest = watch.rest(int(wait_s * 1000), message_id=message_id)
@@ -114,6 +190,19 @@ def _verdict(given: Settings, watch: Watch, receipt: Receipt, timeout_ms: int) -
         if committed.get(place, 0) > receipt.offset:
             verdict = watch.verdict(receipt.command_id, LOOK_MS)  # what came in between
             return verdict if verdict.kind != "undecided" else Verdict("repeat")
+
+
+def _earlier(given: Settings, log: Log, receipt: Receipt) -> Verdict | None:
+    """The refusal of the command that this one repeats; null where it was not refused."""
+    from ...events.state import DEDUPE_MS
+    from ..clock import SystemClock
+    from .reading import refusal_of
+    from .watching import Verdict
+
+    since_ms = max(0, SystemClock().now_ms() - DEDUPE_MS)  # nothing older is known as a repeat
+    session = (given.tenant, receipt.session_id)
+    found = refusal_of(log, given.topics, session, receipt.command_id, since_ms)
+    return None if found is None else Verdict("refused", found.reason, found.detail)
 
 
 def finish(answer: Answer, *, as_json: bool, done: str) -> int:
@@ -154,7 +243,8 @@ def _judge(answer: Answer, done: str) -> tuple[Exit, str]:
         if verdict.reason:  # the session was held over this very command
             return Exit.REFUSED, (
                 f"kept, and the session is held over it ({verdict.reason}: {last_line(verdict.detail)}): mend it, "
-                f"restart 'wakeful run', then 'wakeful session release {session_id}'"
+                f"restart 'wakeful run', then 'wakeful session release {session_id}', or end it with "
+                f"'wakeful session cancel {session_id}'"
             )
         return Exit.DONE, (
             f"kept: session {session_id} is held and decides it once released; see 'wakeful session show {session_id}'"
@@ -162,7 +252,7 @@ def _judge(answer: Answer, done: str) -> tuple[Exit, str]:
     if verdict.kind == "held":
         return Exit.REFUSED, (
             f"released, and held again at once ({verdict.reason}: {last_line(verdict.detail)}): "
-            "mend it, restart 'wakeful run', release again"
+            f"mend it, restart 'wakeful run', release again, or end it with 'wakeful session cancel {session_id}'"
         )
     if rest is None:
         return Exit.DONE, done
@@ -170,7 +260,8 @@ def _judge(answer: Answer, done: str) -> tuple[Exit, str]:
         return Exit.REFUSED, f"the session failed: {last_line(rest.detail)}"
     if rest.status == "Held":
         return Exit.REFUSED, (
-            f"the session is held ({last_line(rest.detail)}): mend it, then 'wakeful session release {session_id}'"
+            f"the session is held ({last_line(rest.detail)}): mend it, then 'wakeful session release {session_id}', "
+            f"or end it with 'wakeful session cancel {session_id}'"
         )
     if not rest.status:
         return Exit.NOT_IN_TIME, (

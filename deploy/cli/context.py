@@ -115,6 +115,15 @@ def check_limit(value: int, *, most: int) -> int:
     return value
 
 
+def check_session(given: Settings, views: Queries, session_id: str) -> None:
+    """Refuses a session that the views do not know: an empty answer about it would say less than that."""
+    if not views.session(session_id, tenant=given.tenant):
+        raise Stopped(
+            Exit.NOT_FOUND,
+            f"no session {session_id!r} of tenant {given.tenant}: see 'wakeful session list'",
+        )
+
+
 def plain(value: Any) -> Any:
     """A value as JSON has it: bytes as hex, times as ISO 8601."""
     from datetime import datetime

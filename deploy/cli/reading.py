@@ -9,7 +9,7 @@ from ...events.codec import decode_event
 from ...events.errors import Transient, Undecodable
 from ...events.keys import partition_of, session_key
 from ...events.log.protocol import EndOfPartition, Isolation, Log, Place, Record
-from ...events.records import Event
+from ...events.records import CommandRefused, Event
 from ...events.topics import Topics
 
 RECORDS_MAX = 1_000
@@ -34,6 +34,25 @@ def last_events(
         except Undecodable:
             continue  # the session is held for it, which its status says
     return list(last)
+
+
+def refusal_of(
+    log: Log, topics: Topics, session: tuple[str, str], command_id: str, since_ms: int
+) -> CommandRefused | None:
+    """How the command of this id was refused since that time; null where it was not. `session` is tenant and id."""
+    key = session_key(*session)
+    place = Place(topics.events, partition_of(key, log.partitions(topics.events)))
+    for record in to_the_end(log, {place: log.offsets_at([place], since_ms)[place]}):
+        if record.key != key:
+            continue
+        try:
+            event = decode_event(record.value, record.headers)
+        except Undecodable:
+            continue
+        body = event.body
+        if isinstance(body, CommandRefused) and event.envelope.cause.command_id == command_id:
+            return body
+    return None
 
 
 def to_the_end(log: Log, positions: Mapping[Place, int]) -> Iterator[Record]:

@@ -8,7 +8,16 @@ import typer
 
 from ..exits import Exit, Stopped
 from . import arrivals
-from .asking import Actor, CommandId, Detach, ExpectedSeq, SessionId, Timeout, Wait
+from .asking import (
+    Actor,
+    CommandId,
+    Detach,
+    ExpectedSeq,
+    SessionId,
+    Timeout,
+    Wait,
+    named,
+)
 from .context import AsJson, check_limit, settings
 
 if TYPE_CHECKING:
@@ -38,7 +47,7 @@ def open_(
 ) -> int:
     """Open a session and print its id."""
     from ...commands.client import random_id
-    from .asking import ask, finish
+    from .asking import ask_and_tell
 
     given = settings()
     if session_id is not None and idempotency_key is not None:
@@ -48,15 +57,13 @@ def open_(
     own = session_id
     if own is None:
         own = _derived(given, idempotency_key) if idempotency_key is not None else random_id()
-    answer = ask(
-        given,
+    code = ask_and_tell(
         own,
         lambda client: client.open(workflow, own),
         actor=actor,
         detach=detach,
-    )
-    code = finish(
-        answer, as_json=as_json, done=f"open: next, 'wakeful session send {own} TEXT --wait'"
+        as_json=as_json,
+        done=f"open: next, 'wakeful session send {own} TEXT --wait'",
     )
     if not as_json:
         typer.echo(own)
@@ -72,7 +79,8 @@ def send(
     *,
     data: Annotated[bool, typer.Option("--data", help="TEXT is JSON and is sent as such.")] = False,
     message_id: Annotated[
-        str | None, typer.Option(help="Your id of the message: a repeat changes nothing.")
+        str | None,
+        typer.Option(help="Your id of the message: a repeat changes nothing.", callback=named),
     ] = None,
     expected_seq: ExpectedSeq = None,
     actor: Actor = None,
@@ -83,21 +91,20 @@ def send(
 ) -> int:
     """Send a message. With --wait, print the replies and stop when the session rests."""
     from . import typed
-    from .asking import ask, finish
+    from .asking import ask_and_tell
 
-    typed.wait_or_detach(wait=wait, detach=detach)
-    given = settings()
     message = typed.json_value("--data: TEXT", text) if data else typed.text("TEXT", text)
-    answer = ask(
-        given,
+    return ask_and_tell(
         session_id,
         lambda client: client.send(session_id, message, message_id, expected_seq=expected_seq),
         actor=actor,
         detach=detach,
-        wait_s=timeout if wait else None,
+        wait=wait,
+        timeout=timeout,
         follow_message=True,
+        as_json=as_json,
+        done="received",
     )
-    return finish(answer, as_json=as_json, done="received")
 
 
 app.command("start-turn")(arrivals.start_turn)
@@ -114,16 +121,16 @@ def cancel(
     as_json: AsJson = False,
 ) -> int:
     """End a session for good."""
-    from .asking import ask, finish
+    from .asking import ask_and_tell
 
-    answer = ask(
-        settings(),
+    return ask_and_tell(
         session_id,
         lambda client: client.cancel(session_id, reason, command_id=command_id),
         actor=actor,
         detach=detach,
+        as_json=as_json,
+        done="cancelled",
     )
-    return finish(answer, as_json=as_json, done="cancelled")
 
 
 @app.command("release")
@@ -137,16 +144,16 @@ def release(
     as_json: AsJson = False,
 ) -> int:
     """Let a held session go on from where it was held."""
-    from .asking import ask, finish
+    from .asking import ask_and_tell
 
-    answer = ask(
-        settings(),
+    return ask_and_tell(
         session_id,
         lambda client: client.release(session_id, reason, command_id=command_id),
         actor=actor,
         detach=detach,
+        as_json=as_json,
+        done="released",
     )
-    return finish(answer, as_json=as_json, done="released")
 
 
 @app.command("list")
@@ -221,7 +228,7 @@ def _status(text: str) -> str:
     for status in known:
         if status.lower() == text.lower():
             return status
-    raise Stopped(Exit.USAGE, f"--status {text}: expected one of {', '.join(known)}")
+    raise Stopped(Exit.USAGE, f"--status {text!r}: expected one of {', '.join(known)}")
 
 
 def _shown_status(row: dict[str, Any]) -> str:

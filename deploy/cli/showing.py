@@ -104,6 +104,7 @@ def _show_lists(found: Found) -> None:
         block(detail)
     if row["held_reason"]:
         typer.echo(f"\nonce it is mended: wakeful session release {row['session_id']}")
+        typer.echo(f"or end it for good: wakeful session cancel {row['session_id']}")
     if row["waiting_for"]:
         typer.echo("\nwaits for")
         for owed in row["waiting_for"]:
@@ -145,7 +146,7 @@ def _wanted(found: Found) -> list[str]:
 def _found(given: Settings, session_id: str, views: Queries, notes: list[str]) -> Found:
     row = _row(given, session_id, views, notes)
     approvals = _approvals(given, session_id, views)
-    doubts = views.ledger(tenant=given.tenant, session_id=session_id, status="uncertain", limit=100)
+    doubts = views.ledger(tenant=given.tenant, session_id=session_id, in_doubt=True, limit=100)
     return Found(row, approvals, doubts, notes=notes)
 
 

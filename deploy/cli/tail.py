@@ -54,6 +54,8 @@ def tail(
         raise Stopped(Exit.USAGE, f"cannot tail {kind!r}: give 'events' or 'outcomes'")
     if from_start and since:
         raise Stopped(Exit.USAGE, "--from-start and --since contradict each other: give one")
+    from .output import note
+
     given = settings()
     with kafka(given) as log:
         positions = _positions(
@@ -69,6 +71,7 @@ def tail(
             shown += 1
             if shown == limit:
                 return
+        note(f"no {kind}{f' of session {session_id}' if session_id else ''}", quiet=shown > 0)
 
 
 def _positions(
@@ -101,7 +104,7 @@ def _since_ms(text: str | None, *, from_start: bool) -> int | None:
         return None
     match = _AGO.fullmatch(text)
     if match is None:
-        raise Stopped(Exit.USAGE, f"--since {text}: write it like 30s, 10m, 2h or 7d")
+        raise Stopped(Exit.USAGE, f"--since {text!r}: write it like 30s, 10m, 2h or 7d")
     return max(1, SystemClock().now_ms() - int(match[1]) * SECONDS[match[2]] * 1000)
 
 

@@ -28,11 +28,17 @@ def text(what: str, given: str) -> str:
 def json_value(what: str, given: str) -> Any:
     """A JSON value; '-' reads it from stdin."""
     found = text(what, given)
+    if not found.strip():
+        raise Stopped(Exit.USAGE, f"{what} is empty: write JSON, such as null")
     try:
-        return json.loads(found)
+        return json.loads(found, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         shown = found[:SHOWN_MAX]
         raise Stopped(Exit.USAGE, f"{what} is not JSON ({error}): {shown!r}") from None
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"it has no {name}")
 
 
 def wait_or_detach(*, wait: bool, detach: bool) -> None:

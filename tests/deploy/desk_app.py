@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from wakeful import ActivityError, Message, Read, Turn, Write, activity, workflow
+from wakeful import ActivityError, Message, Read, Turn, Uncertain, Write, activity, workflow
 
 _DESK = Path(__file__).parents[2] / "examples" / "refund_desk.py"
 _spec = importlib.util.spec_from_file_location("refund_desk", _DESK)
@@ -64,6 +64,15 @@ async def wire(order_id: str) -> str:
 @workflow("wires", version=1)
 async def wires(turn: Turn, state: Nothing, message: Message) -> Nothing:
     await turn.say(await turn.run(wire.call(message.text)))
+    return state
+
+
+@workflow("decides", version=1)
+async def decides(turn: Turn, state: Nothing, message: Message) -> Nothing:
+    try:
+        await turn.run(wire.call(message.text), on_uncertain="raise")
+    except Uncertain:
+        await turn.say("nobody knows")
     return state
 
 

@@ -23,6 +23,7 @@ def row(**changes):
         "contract": "write_once",
         "status": "uncertain",
         "on_uncertain": "wait",
+        "in_doubt": True,
         "attempts": 1,
         "since": AT,
         "progress": None,
@@ -40,6 +41,10 @@ class Views:
     def ledger(self, **asked):
         self.asked = asked
         return [dict(one) for one in self.rows]
+
+    def approvals(self, **asked):
+        self.asked = asked
+        return []
 
     def session(self, session_id, *, tenant):
         return [{"session_id": "s1"}] if session_id == "s1" else []
@@ -63,7 +68,8 @@ def views(monkeypatch, tmp_path):
     ("changes", "told"),
     [
         ({}, RESOLVE),
-        ({"on_uncertain": "raise"}, "its workflow decides"),
+        ({"on_uncertain": "raise", "in_doubt": False}, "nothing: its workflow was told"),
+        ({"in_doubt": False}, "nothing: its turn is over"),
         ({"status": "retrying"}, "nothing: it is tried again"),
         ({"status": "requested"}, "nothing: it runs"),
         ({"status": "requested", "progress": "page 7"}, "nothing: it runs, page 7"),
@@ -80,20 +86,24 @@ def test_the_list_is_a_table_for_people_and_rows_for_scripts(views, capsys):
     out = capsys.readouterr().out
     for word in ("1.3", "refund", "write_once", "uncertain", "2026-01-02 03:04:05", RESOLVE):
         assert word in out
-    assert (views.asked["status"], views.asked["session_id"]) == ("uncertain", "s1")
+    assert (views.asked["in_doubt"], views.asked["session_id"]) == (True, "s1")
     assert invoke(("activity", "list", "--json")) == Exit.DONE
     (found,) = json.loads(capsys.readouterr().out)
     assert (found["next"], found["status"]) == (RESOLVE, "uncertain")
-    assert views.asked["status"] is None
+    assert views.asked["in_doubt"] is False
 
 
 def test_a_session_that_is_not_there_is_named_and_one_without_activities_has_none(views, capsys):
     views.rows = []
     assert invoke(("activity", "list", "nobody")) == Exit.NOT_FOUND
     assert "no session 'nobody'" in capsys.readouterr().err
+    assert invoke(("approval", "list", "--session", "nobody")) == Exit.NOT_FOUND
+    assert "no session 'nobody'" in capsys.readouterr().err
+    assert invoke(("approval", "list", "--session", "s1")) == Exit.DONE
+    assert "no approval is requested" in capsys.readouterr().err
     assert invoke(("activity", "list", "a/b")) == Exit.USAGE
     assert invoke(("activity", "list", "s1", "--uncertain")) == Exit.DONE
-    assert "no activity is uncertain" in capsys.readouterr().err
+    assert "no activity waits to be resolved" in capsys.readouterr().err
 
 
 def test_the_page_of_a_session_says_what_it_wants_and_what_started_its_turn(capsys):

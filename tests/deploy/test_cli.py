@@ -159,7 +159,28 @@ def test_without_a_stack_each_command_says_how_to_start_one(
         (("session", "send", "s1", "\udcff", "--detach"), "TEXT is not UTF-8"),
         (("session", "send", "s1", "hi", "--wait", "--timeout", "inf"), "'--timeout'"),
         (("signal", "s1"), "missing argument 'NAME'"),
-        (("signal", "s1", "paid", "{"), "JSON is not JSON"),
+        (("signal", "s1", "paid", "{"), "the data of the signal is not JSON (expecting"),
+        (("signal", "s1", "paid", ""), "the data of the signal is empty: write JSON, such as null"),
+        (
+            ("signal", "s1", "paid", "--signal-id", ""),
+            "--signal-id '' is not allowed: use 1 to 200",
+        ),
+        (("signal", "s1", "paid", "--expected-seq", "-1"), "'--expected-seq'"),
+        (("session", "send", "s1", "NaN", "--data"), "TEXT is not JSON (it has no NaN): 'NaN'"),
+        (("session", "send", "s1", "hi", "--message-id", ""), "--message-id '' is not allowed"),
+        (("session", "open", "w", "--actor", ""), "--actor '' is not allowed"),
+        (
+            ("session", "cancel", "s1", "--command-id", "a\nb"),
+            "--command-id 'a\\nb' is not allowed",
+        ),
+        (("session", "list", "--status", ""), "--status '': expected one of Opened"),
+        (("approval", "list", "--session", "a/b"), "session id 'a/b' is not allowed: use 1 to 128"),
+        (
+            ("approval", "reject", "1.1-ab", "--session", ""),
+            "session id '' is not allowed: use 1 to",
+        ),
+        (("approval", "approve", "1.1-ab", "--wait", "--detach"), "contradict each other"),
+        (("activity", "list", "a/b"), "session id 'a/b' is not allowed: use 1 to 128"),
         (("signal", "s1", "\n"), "signal '\\n' is not allowed"),
         (("signal", "s1", "x", "--wait", "--detach"), "contradict each other"),
         (("session", "start-turn", "s1"), "missing option '--trigger'"),
@@ -176,6 +197,10 @@ def test_without_a_stack_each_command_says_how_to_start_one(
         (("approval", "list", "--status", "open"), "expected one of requested"),
         (("tail", "everything"), "give 'events' or 'outcomes'"),
         (("tail", "--from-start", "--since", "1h"), "contradict each other"),
+        (
+            ("session", "start-turn", "s1", "--trigger", "x", "--trigger-id", ""),
+            "--trigger-id '' is",
+        ),
         (("nonsense",), "no such command 'nonsense'"),
         (("run",), "missing argument 'app'"),
         (("processor", "desk.py", "--ordinal", "-1"), "'--ordinal'"),
@@ -212,6 +237,15 @@ APPS = {
         "line 2",
     ),
 }
+
+
+@pytest.mark.parametrize(
+    "target", ["", ".", "desk.", ".desk", "a b", "folder/desk", "no_such.desk"]
+)
+def test_what_names_no_module_is_no_app(target: str) -> None:
+    with pytest.raises(Stopped, match=r"^no module '.*': give a module such as") as stopped:
+        loading.load_user_app(target)
+    assert stopped.value.code == Exit.APP
 
 
 @pytest.mark.parametrize(("source", "told", "where"), APPS.values(), ids=APPS)

@@ -115,6 +115,13 @@ def test_what_is_told_twice_is_applied_once(cli: Cli) -> None:
     assert (first[1]["verdict"], second[1]["verdict"]) == ("applied", "repeat")
 
 
+def test_what_was_refused_is_refused_again_when_it_is_told_again(cli: Cli) -> None:
+    cli("session", "open", "refund-desk", "--session", "k2")
+    late = ("session", "send", "k2", "hi", "--message-id", "m1", "--expected-seq", "9", "--json")
+    for code, told, _ in (cli(*late), cli(*late)):
+        assert (code, told["verdict"], told["reason"]) == (Exit.REFUSED, "refused", "stale_state")
+
+
 def test_a_decision_needs_no_database_when_session_and_digest_are_given(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,6 +199,19 @@ def test_a_write_in_doubt_waits_until_somebody_says_what_became_of_it(cli: Cli) 
     )
 
 
+def test_a_doubt_that_its_workflow_was_told_of_waits_for_nobody(cli: Cli) -> None:
+    cli("session", "open", "decides", "--session", "u2")
+    _, sent, _ = cli("session", "send", "u2", "order-7", "--wait", "--timeout", "20", "--json")
+    assert sent["replies"] == [{"text": "nobody knows"}]
+    assert cli("session", "show", "u2", "--json")[1]["uncertain"] == []
+    assert cli("activity", "list", "u2", "--uncertain", "--json")[1] == []
+    _, (row,), _ = cli("activity", "list", "u2", "--json")
+    assert (row["status"], row["next"]) == ("uncertain", "nothing: its workflow was told")
+    code, _, err = cli("activity", "resolve", "u2", "1.1", "--failed")
+    assert code == Exit.REFUSED
+    assert "1.1 does not wait to be resolved: its workflow was told that it is uncertain" in err
+
+
 def test_a_session_is_signalled_answered_and_started_by_an_occasion(cli: Cli) -> None:
     cli("session", "open", "listens", "--session", "l1")
     _, _, err = cli("session", "send", "l1", "hello", "--wait", "--timeout", "20")
@@ -217,7 +237,7 @@ def test_strangers_are_refused_and_their_letters_kept(cli: Cli) -> None:
     code, _, err = cli("session", "open", "no-such-flow")
     assert code == Exit.REFUSED
     assert (
-        "no workflow 'no-such-flow' is loaded here (loaded: buggy, failing, listens, refund-desk, stubborn, wires)"
+        "no workflow 'no-such-flow' is loaded here (loaded: buggy, decides, failing, listens, refund-desk, stubborn, wires)"
         in err
     )
     code, letters, _ = cli("dlq", "list", "--json")
@@ -333,6 +353,8 @@ def test_events_and_outcomes_are_tailed_as_lines_and_objects(cli: Cli) -> None:
     assert invoke(("tail", "outcomes", "--session", "r4", "--from-start", "--limit", "1")) == 0
     code, out, _ = cli("tail", "--session", "r4", "--since", "1h", "--idle", "0.3")
     assert "CancellationRequested" in out
+    code, out, err = cli("tail", "--session", "nobody", "--from-start", "--no-follow")
+    assert (code, out, err) == (Exit.DONE, "", "no events of session nobody\n")
 
 
 def test_a_namespace_without_topics_is_named(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from wakeful.commands.client import Client
 from wakeful.commands.models import OpenSession
 from wakeful.commands.sending import Receipt
 from wakeful.deploy.cli.asking import Answer, finish
+from wakeful.deploy.cli.reading import refusal_of
 from wakeful.deploy.cli.watching import Rest, Verdict, Watch, _take, _takes, nondeterminism
 from wakeful.deploy.exits import Exit, Stopped
 from wakeful.events import records as r
@@ -165,6 +166,18 @@ def test_a_resolution_of_what_is_not_in_doubt_is_refused_with_the_reason(cluster
             cluster.run()
             verdict = watch.verdict(receipt.command_id, WAIT_MS)
         assert (verdict.kind, verdict.reason) == ("refused", reason)
+
+
+def test_a_refusal_is_found_again_by_the_id_of_its_command(cluster, client):
+    asked(cluster)
+    refused = client.resolve("s1", "7.7", "failed", command_id="r1")
+    client.signal("s1", "paid", 1, "x1")
+    cluster.run()
+    session = ("acme", "s1")
+    found = refusal_of(cluster.log, cluster.topics, session, refused.command_id, 0)
+    assert (found.reason, found.command_type) == ("not_uncertain", "ResolveActivity")
+    assert refusal_of(cluster.log, cluster.topics, session, "x1", 0) is None
+    assert refusal_of(cluster.log, cluster.topics, ("acme", "s2"), "r1", 0) is None
 
 
 def test_a_command_over_which_its_session_is_held_is_kept_for_a_reason(

@@ -216,6 +216,7 @@ class Scribe:
         approval: str = "none",
         proposal: str | None = None,
         digest: bytes = b"\1" * 32,
+        on_uncertain: str = "wait",
         cause: r.Cause | None = None,
         extra_headers: Sequence[tuple[str, bytes]] = (),
     ) -> r.Event:
@@ -237,6 +238,7 @@ class Scribe:
                 self.now_ms + 30_000,
                 approval,
                 proposal,
+                on_uncertain=on_uncertain,
             ),
             cause=cause,
             extra_headers=extra_headers,
