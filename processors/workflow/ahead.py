@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ...events import records as r
-from .facts import ASKED, RESOLVES
+from .facts import ASKED, RESOLVES, WAITS
 
 VERIFICATION_FAILED = "verification_failed"
 """The hold of a session whose verification failed and whose workflow did not catch it; a release verifies again."""
@@ -32,11 +32,16 @@ class Ahead:
         True where the history holds the mark at this place, and where it holds nothing of this activation yet: the
         mark is asked for. False where it holds the activation, and another fact, or none, at this place.
         """
-        recorded = [body for body in self._following() if isinstance(body, ASKED)]
+        recorded = self._recorded()
         if asked < len(recorded):
             marked = recorded[asked]
             return isinstance(marked, r.VersionMarked) and marked.change == change
         return not recorded and self._is_last()
+
+    def holds_wait(self, asked: int) -> bool:
+        """Whether the history holds the begin of a wait at this place."""
+        recorded = self._recorded()
+        return asked < len(recorded) and isinstance(recorded[asked], WAITS)
 
     def cancels(self, activity_id: str) -> bool:
         """Whether this activation, as the history holds it, cancelled the activity."""
@@ -55,6 +60,9 @@ class Ahead:
             if held and isinstance(body, r.SessionReleased):
                 return True
         return False
+
+    def _recorded(self) -> list[r.EventBody]:
+        return [body for body in self._following() if isinstance(body, ASKED)]
 
     def _following(self) -> Iterator[r.EventBody]:
         """The facts up to the next that resolves."""

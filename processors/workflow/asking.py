@@ -5,6 +5,8 @@ Nothing here runs user code; `driver.py` does.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +27,11 @@ STEPS_PER_ACTIVATION_MAX = 1_000
 
 STRETCH_ENDS = "the stretch ended"
 """Why what lost in `first`, and runs on, is cancelled by `again`."""
+
+LOSER_WAITS = (
+    "a branch that lost in turn.first may not wait in its finally or except block: "
+    "say there what is to be said, and await the rest after turn.first"
+)
 
 LOST = "another wait was over first"
 """Why `first` lets a wait go."""
@@ -60,6 +67,9 @@ class Asking:
         self._grants: dict[bytes, list[str]] = {}
         self._lost: set[str] = set()
         self._undos: set[str] = set()
+        self.misuse = ""
+        """What this activation did that no workflow may: it is held, whatever its function catches."""
+        self._letting_go = False
         self._changes: dict[str, bool] = {}
         self._over: str | None = None
         """What ends this stretch once the function returns: nothing may be asked for after it."""
@@ -176,6 +186,25 @@ class Asking:
             self._changes[change] = known
         return known
 
+    def may_wait(self) -> bool:
+        """Whether there is somebody to wait; in a branch that is let go there is none, and that is noted.
+
+        What the history holds is asked for again: such a request was once made, and nobody heard the answer.
+        """
+        if not self._letting_go or self.ahead.holds_wait(len(self._asked)):
+            return True
+        self.misuse = LOSER_WAITS
+        return False
+
+    @contextmanager
+    def letting_go(self) -> Iterator[None]:
+        """While losers run their `finally` blocks: nobody is there to wait."""
+        before, self._letting_go = self._letting_go, True
+        try:
+            yield
+        finally:
+            self._letting_go = before
+
     def withdraw(self, step: Step, *, cancel: bool) -> None:
         """Lets a wait that lost go; see `Turn.first`. An activity that runs on still has its outcome recorded.
 
@@ -239,7 +268,7 @@ class Asking:
 
     def _wait(self, wait_id: str, asked: r.EventBody) -> Step:
         self._ask(asked)
-        step = Step(wait_id)
+        step = Step(wait_id, abandoned=self._letting_go)
         self._waits[wait_id] = (asked, step)
         return step
 

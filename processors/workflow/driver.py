@@ -26,7 +26,7 @@ from .claims import CLAIM_FAULTS
 from .definitions import Message, Workflow
 from .errors import ActivityError, VerificationFailed, WorkflowMisuse, WorkflowStuck
 from .turn import Turn
-from .waits import Several, Step
+from .waits import Several, Step, misused_by
 
 DETAIL_MAX = 2_000
 """Characters of a traceback kept in a hold: enough to find the line, small enough for every view."""
@@ -136,15 +136,18 @@ class Stretch(Asking):
         self._over, self._next_state = AGAIN, state
 
     def _drive(self) -> list[r.EventBody]:
+        self._asked, self._refused, self.misuse = [], None, ""
+        bodies = self._go_on()
+        return [self._misused(self.misuse)] if self.misuse else bodies
+
+    def _go_on(self) -> list[r.EventBody]:
+        if self._end is not None:
+            return self._ended(self._end)
         coroutine = self._coroutine
         if coroutine is None:
             return []
-        self._asked, self._refused = [], None
-        if self._end is not None:
-            return self._ended(self._end)
         try:
-            waited: object = coroutine.send(None)
-            return self._suspended(waited)
+            return self._suspended(coroutine.send(None))
         except StopIteration as returned:
             return self._finish(returned.value)
         except ActivityError as error:
@@ -171,8 +174,7 @@ class Stretch(Asking):
 
     def _suspended(self, waited: object) -> list[r.EventBody]:
         if not isinstance(waited, Step | Several):
-            told = f"it awaited {waited!r}, which is not of this turn: use turn.sleep, or an activity for I/O"
-            return [self._misused(told)]
+            return [self._misused(str(misused_by(waited)))]
         verifying = self._verifying
         if verifying is not None and not verifying.done and waited is not verifying:
             told = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -22,6 +23,7 @@ class Engine(Protocol):
 
     now_ms: int
     dead: bool
+    misuse: str
 
     @property
     def running(self) -> bool: ...
@@ -40,6 +42,8 @@ class Engine(Protocol):
     def verify(self, check: Action[Any]) -> Step: ...
     def refused(self, error: VerificationFailed) -> bool: ...
     def complete(self, outcome: Payload, *, verified_by: str | None) -> None: ...
+    def may_wait(self) -> bool: ...
+    def letting_go(self) -> AbstractContextManager[None]: ...
     def withdraw(self, step: Step, *, cancel: bool) -> None: ...
 
 

@@ -81,5 +81,12 @@ class WorkflowStuck(BaseException):
     """This activation ran for too long without a wait. Not an Exception on purpose: it must get out of user code."""
 
 
+class BranchLost(BaseException):
+    """Another branch of `first` was over first, and this one is let go; it may tidy up, and may not wait.
+
+    Not an Exception on purpose.
+    """
+
+
 class TurnDropped(BaseException):
     """This coroutine was let go; whatever it still asks for is discarded. Not an Exception on purpose."""

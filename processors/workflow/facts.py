@@ -27,6 +27,9 @@ ASKED = (
 )
 """Facts that a workflow asks for; the last four where `first` lets a wait go."""
 
+WAITS = r.ActivityRequested | r.ApprovalRequested | r.TimerSet | r.SignalAwaited | r.InboxAwaited
+"""Those among them that begin a wait."""
+
 RESOLVES = (
     r.ActivityCompleted
     | r.ActivityFailed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Awaitable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Literal, TypeVar, overload
 
 from pydantic import ValidationError
@@ -24,7 +25,7 @@ from .engine import (
 )
 from .errors import ActivityError, TurnDropped, VerificationFailed, WorkflowMisuse, WrongSignal
 from .undoing import run_or_undo
-from .waits import Several, Step, Winner, all_done, any_done
+from .waits import Refused, Several, Strand, Winner, all_done, any_done, let_all_go
 
 R = TypeVar("R")
 S = TypeVar("S")
@@ -38,8 +39,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _IDS = uuid.uuid5(uuid.NAMESPACE_URL, "wakeful:turn")
 
 
-DROPS_MAX = 100
-"""Times that a function which is let go is told so; one that still goes on catches whatever it is told."""
+REFUSALS_MAX = 100
+"""Times that code which uses a turn that is over is told so; one that still goes on catches whatever it is told."""
 
 
 class Turn:
@@ -49,7 +50,7 @@ class Turn:
         self, engine: Engine, *, tenant: str, session_id: str, number: int, stretch: int = 0
     ) -> None:
         self._engine = engine
-        self._drops = 0
+        self._refusals = 0
         self._ids_drawn = 0
         self._numbers_drawn = 0
         self._place = f"{number}.{stretch}" if stretch else f"{number}"
@@ -65,8 +66,8 @@ class Turn:
         resolves it, or raises `Uncertain` where `on_uncertain` says so. An activity with an undo is undone instead,
         and `ActivityError` of kind `undone` is raised.
         """
+        await self._to_wait()
         checked_action(action, "run")
-        await self._here()
         payload = await run_or_undo(self._live, action, checked_choice(on_uncertain))
         result: R = read_json(action.activity.result_type, payload.inline or b"null")
         return result
@@ -76,15 +77,16 @@ class Turn:
 
         An approval that was not used is gone with the stretch: `again` has to ask anew.
         """
+        await self._here()
         checked_action(action, "approval")
         if not action.needs_approval():
             return Approval(granted=True, decision="not_needed", actor="", comment="")
-        decided: Approval = await (await self._here()).approval(action)
+        decided: Approval = await (await self._to_wait()).approval(action)
         return decided
 
     async def sleep(self, duration: Duration) -> None:
         """Waits on the log's clock, without holding a process."""
-        await (await self._here()).sleep(to_ms(duration))
+        await (await self._to_wait()).sleep(to_ms(duration))
 
     @overload
     async def signal(self, name: str) -> Any: ...
@@ -96,8 +98,9 @@ class Turn:
         Signals that came before are kept, and the oldest is taken first; each is taken once. Data of another shape
         raises `WrongSignal`.
         """
+        engine = await self._to_wait()
         kind = reader(kind)
-        data = await (await self._here()).signal(checked_name(name, "signal name"))
+        data = await engine.signal(checked_name(name, "signal name"))
         try:
             return read_json(kind, data.inline or b"null")
         except ValidationError as error:
@@ -108,7 +111,7 @@ class Turn:
 
         There may be none, unless `wait`: then it waits for the first.
         """
-        taken: list[Message] = await (await self._here()).inbox(wait=bool(wait))
+        taken: list[Message] = await (await self._to_wait()).inbox(wait=bool(wait))
         return taken
 
     @overload
@@ -128,6 +131,7 @@ class Turn:
 
         If some failed, the first of them in that order is raised, once all are done: nothing is left in flight.
         """
+        await self._here()
         several = Several(awaitables, all_done)
         await several
         for strand in several.strands:
@@ -142,17 +146,13 @@ class Turn:
         activities run on and their results count for nothing, or are cancelled where `cancel` says so (they may have
         run all the same).
         """
+        await self._here()
         several = Several(awaitables, any_done)
         await several
         winner = next(i for i, strand in enumerate(several.strands) if strand.done)
-        for loser in several.strands:
-            for step in loser.open_steps():
-                self._live().withdraw(step, cancel=cancel)
-            if not loser.done:
-                loser.close()
         won = several.strands[winner]
-        if won.error is not None:
-            raise won.error
+        with self._live().letting_go():
+            let_all_go(several.strands, partial(self._let_go, cancel=cancel), won.error)
         return Winner(winner, won.value)
 
     async def say(self, message: Any) -> None:
@@ -161,7 +161,7 @@ class Turn:
 
     async def artifact(self, artifact_id: str, version: str) -> None:
         """Records that the turn relies on this version of something outside: a document, a price list, a data set."""
-        engine = self._live()
+        engine = await self._here()
         engine.artifact(
             checked_name(artifact_id, "artifact id"), checked_name(version, "artifact version")
         )
@@ -172,7 +172,7 @@ class Turn:
         `verify` is an action of a `Read()` activity that returns a bool. It is run first; where it says no, or fails,
         `VerificationFailed` is raised here. Uncaught, that holds the session, and a release verifies again.
         """
-        engine = self._live()
+        engine = await self._here()
         engine.may_end("turn.complete")
         payload = engine.payload(outcome)
         if verify is None:
@@ -214,29 +214,47 @@ class Turn:
         name = f"{self.tenant}/{self.session_id}/{self._place}/random/{self._numbers_drawn}"
         return (uuid.uuid5(_IDS, name).int >> 75) / (1 << 53)
 
+    def _let_go(self, loser: Strand, *, cancel: bool) -> None:
+        for step in loser.open_steps():
+            self._live().withdraw(step, cancel=cancel)
+        loser.let_go()
+
     async def _verify(self, check: Action[bool]) -> VerificationFailed | None:
         name = check.activity.name
         try:
-            payload = await self._live().verify(check)
+            payload = await (await self._to_wait()).verify(check)
         except ActivityError as error:
             return VerificationFailed(name, error.failure)
         holds = read_json(check.activity.result_type, payload.inline or b"null")
         return None if holds else VerificationFailed(name, None)
 
+    async def _to_wait(self) -> Engine:
+        """The engine, for what waits: nothing does in a branch that lost and is let go."""
+        engine = await self._here()
+        if not engine.may_wait():
+            await Refused(engine.misuse)
+        return engine
+
     async def _here(self) -> Engine:
-        """The engine; a function that catches its end again and again is left where it stands, not asked for ever."""
-        if self._engine.dead and self._drops >= DROPS_MAX:
-            await Step("dropped")
+        """The engine; code that catches whatever it is told is left where it stands, and not told for ever."""
+        engine = self._engine
+        is_over = engine.dead or not engine.running
+        if engine.misuse or (is_over and self._refusals >= REFUSALS_MAX):
+            await Refused(engine.misuse or self._told())
         return self._live()
 
     def _live(self) -> Engine:
         engine = self._engine
-        if engine.running and engine.dead:
-            self._drops += 1
-            raise TurnDropped
-        if not engine.running:
-            raise WorkflowMisuse(
-                f"turn {self.number} of session {self.session_id!r} was used while its function does not run: "
-                "use the turn that the function was given, inside it, and do not keep it"
-            )
-        return engine
+        if engine.running and not engine.dead:
+            return engine
+        self._refusals += 1
+        raise TurnDropped(self._told()) if engine.running else WorkflowMisuse(self._told())
+
+    def _told(self) -> str:
+        turn = f"turn {self.number} of session {self.session_id!r}"
+        if self._engine.running:
+            return f"{turn} was let go in this process: what it asks for from here on counts for nothing"
+        return (
+            f"{turn} was used while its function does not run: "
+            "use the turn that the function was given, inside it, and do not keep it"
+        )

@@ -112,10 +112,22 @@ async def verified_inside(turn: Turn) -> object:
     return None
 
 
+async def waits_where_it_lost(turn: Turn) -> object:
+    async def tidies() -> None:
+        try:
+            await turn.sleep("1h")
+        finally:
+            await turn.run(refund.call(1))
+
+    await turn.first(tidies(), turn.say("at once"))
+    return None
+
+
 DONE = {
     "awaits something foreign": foreign,
     "uses asyncio": uses_asyncio,
     "asks for steps without end": without_end,
+    "waits where it lost": waits_where_it_lost,
     "uses another turn's `turn`": kept,
     "asks for a step at its end": after_the_end,
     "goes again for nothing": again_for_nothing,

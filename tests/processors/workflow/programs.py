@@ -1,4 +1,4 @@
-"""Random workflows: a program is a list of steps, nested in `gather` and `first`, with guards anywhere."""
+"""Random workflows: a program is a list of steps, nested in `gather`, `first` and `finally`, with guards anywhere."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from tests.processors.workflow.hands import (
 
 from wakeful import ActivityError, Uncertain, VerificationFailed
 from wakeful.events import records as r
+from wakeful.processors.workflow.errors import BranchLost
 
 Program = list[Any]
 
@@ -48,7 +49,11 @@ def drawn(chance: random.Random, *, depth: int = 0, guards: bool = False) -> Pro
         kind = chance.random()
         if depth < 2 and kind < 0.3:
             inner = [drawn(chance, depth=depth + 1, guards=guards) for _ in range(2)]
-            program.append((chance.choice(["gather", "first"]), *inner))
+            program.append((chance.choice(["gather", "first", "first and cancel"]), *inner))
+        elif kind < 0.36:  # what may have to be undone, against what comes soon
+            program.append((chance.choice(["first", "first and cancel"]), ["book"], ["signal"]))
+        elif depth and kind < 0.45:
+            program.append(("tidy", drawn(chance, depth=depth + 1, guards=guards)))
         elif guards and kind < 0.6:
             program.append(("guard", chance.choice("ab")))
         else:
@@ -72,8 +77,23 @@ def code_of(program: Program, *, guarded: bool = False, fuse: int | None = None)
                     await turn.say(f"new {step[1]}")
             elif step[0] == "gather":
                 await turn.gather(*(several(inner) for inner in step[1:]))
+            elif step[0] == "tidy":
+                await tidied(step[1])
             else:
-                await turn.first(*(several(inner) for inner in step[1:]), cancel=True)
+                cancel = step[0] == "first and cancel"
+                await turn.first(*(several(inner) for inner in step[1:]), cancel=cancel)
+
+        async def tidied(steps: Program) -> None:
+            lost = False
+            try:
+                await several(steps)
+            except BranchLost:
+                lost = True
+                raise
+            finally:
+                await turn.say(f"tidied {turn.random()}")
+                if guarded and turn.version("tidies"):
+                    await turn.artifact("prices", f"lost {lost}")
 
         async def several(steps: Program) -> None:
             for step in steps:
@@ -135,7 +155,19 @@ def hand_for(code: Any, *, always_replay: bool = False) -> Hand:
     return hand
 
 
-MOVES = ("result", "result", "result", "lose", "decide", "signal", "signal", "say", "wake", "no")
+MOVES = (
+    "result",
+    "result",
+    "result",
+    "lose",
+    "lose",
+    "decide",
+    "signal",
+    "signal",
+    "say",
+    "wake",
+    "no",
+)
 
 
 def move(hands: list[Hand], chance: random.Random) -> None:

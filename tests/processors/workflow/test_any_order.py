@@ -10,6 +10,7 @@ from tests.processors.workflow.hands import Hand, is_rebuilt, replayed
 from tests.processors.workflow.programs import code_of, drawn, hand_for, move
 
 from wakeful.events import records as r
+from wakeful.processors.workflow.asking import Asking
 from wakeful.processors.workflow.facts import ASKED, RESOLVES, STARTS
 
 
@@ -35,6 +36,38 @@ def test_signals_messages_doubts_and_stretches_in_any_order_give_one_history(see
     refused = [h.detail for h in live.bodies(r.SessionHeld) if h.reason != "verification_failed"]
     assert refused + live.bodies(r.NondeterminismFound) == [], program
     assert live.refold().state == live.session.state
+    assert undos_cut_off(live) == [], program
+
+
+def undos_cut_off(hand: Hand) -> list[str]:
+    undos = {
+        asked.activity_id for asked in hand.bodies(r.ActivityRequested) if asked.name == "recall"
+    }
+    return [c.activity_id for c in hand.bodies(r.ActivityCancelled) if c.activity_id in undos]
+
+
+def test_random_programs_come_to_what_they_are_for() -> None:
+    chance, met = random.Random(7), set()
+    for _ in range(60):
+        program = drawn(chance, guards=True)
+        hand = hand_for(code_of(program, guarded=True))
+        for _ in range(20):
+            move([hand], chance)
+        met |= {asked.name for asked in hand.bodies(r.ActivityRequested)}
+        met |= {relied.version for relied in hand.bodies(r.ArtifactRecorded)}
+    assert met >= {"recall", "lost True", "lost False"}
+
+
+def test_an_engine_that_cuts_an_undo_off_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Asking, "is_undo", lambda *_: False)
+    chance = random.Random(7)
+    for _ in range(400):
+        hand = hand_for(code_of(drawn(chance, guards=True), guarded=True))
+        for _ in range(20):
+            move([hand], chance)
+        if undos_cut_off(hand):
+            return
+    pytest.fail("it lives through 400 programs")
 
 
 @settings(max_examples=80, deadline=None)
