@@ -6,13 +6,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from . import evolve_activities as activities
 from . import evolve_receiving as receiving
 from . import records as r
 from . import state as s
 from .errors import Unfoldable
+from .replacing import replace
 from .state import Head, SeenCommand, State, Status
 from .transitions import targets
 from .verdicts import APPROVED, EXPIRED, REJECTED

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from hashlib import sha256
 
 from . import records as r
 from . import state as s
 from .contracts import WAIT
 from .errors import Unfoldable
+from .replacing import replace
 from .retries import leaves_doubt
 from .state import OpenActivity, State
 from .verdicts import CANCELLED, COMPLETED, FAILED, UNCERTAIN

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from . import records as r
 from . import state as s
 from .errors import Unfoldable
+from .replacing import replace
 from .state import State
 
 Received = (

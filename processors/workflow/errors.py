@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from ...events.payloads import storable_text
 from ...events.records import Failure
 
@@ -83,8 +81,11 @@ class WorkflowStuck(BaseException):
     """This activation ran for too long without a wait. Not an Exception on purpose: it must get out of user code."""
 
 
-class BranchLost(asyncio.CancelledError):
-    """Another branch of `first` was over first, and this one is let go; it may tidy up, and may not wait."""
+class BranchLost(BaseException):
+    """Another branch of `first` was over first, and this one is let go; it may tidy up, and may not wait.
+
+    Not an Exception on purpose.
+    """
 
 
 class TurnDropped(BaseException):

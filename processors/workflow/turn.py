@@ -144,7 +144,10 @@ class Turn:
 
         In the same moment the others' timers, approvals, signals and looks into the inbox are withdrawn. Their
         activities run on and their results count for nothing, or are cancelled where `cancel` says so (they may have
-        run all the same).
+        run all the same). An undo that has begun always runs on.
+
+        The others' `finally` blocks are run, and may not wait. What they raise is raised here, with what the winner
+        raised as a `BaseExceptionGroup` where it is more than one.
         """
         await self._here()
         several = Several(awaitables, any_done)

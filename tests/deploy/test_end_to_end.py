@@ -209,7 +209,7 @@ def test_a_doubt_that_its_workflow_was_told_of_waits_for_nobody(cli: Cli) -> Non
     assert (row["status"], row["next"]) == ("uncertain", "nothing: its workflow was told")
     code, _, err = cli("activity", "resolve", "u2", "1.1", "--failed")
     assert code == Exit.REFUSED
-    assert "1.1 does not wait to be resolved: its workflow was told that it is uncertain" in err
+    assert "'1.1' does not wait to be resolved: its workflow was told that it is uncertain" in err
 
 
 def test_a_session_is_signalled_answered_and_started_by_an_occasion(cli: Cli) -> None:

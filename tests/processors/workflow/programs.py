@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from typing import Any
 
@@ -22,6 +21,7 @@ from tests.processors.workflow.hands import (
 
 from wakeful import ActivityError, Uncertain, VerificationFailed
 from wakeful.events import records as r
+from wakeful.processors.workflow.errors import BranchLost
 
 Program = list[Any]
 
@@ -87,7 +87,7 @@ def code_of(program: Program, *, guarded: bool = False, fuse: int | None = None)
             lost = False
             try:
                 await several(steps)
-            except asyncio.CancelledError:
+            except BranchLost:
                 lost = True
                 raise
             finally:
