@@ -161,7 +161,7 @@ class Turn:
 
     async def artifact(self, artifact_id: str, version: str) -> None:
         """Records that the turn relies on this version of something outside: a document, a price list, a data set."""
-        engine = self._live()
+        engine = await self._here()
         engine.artifact(
             checked_name(artifact_id, "artifact id"), checked_name(version, "artifact version")
         )
@@ -172,7 +172,7 @@ class Turn:
         `verify` is an action of a `Read()` activity that returns a bool. It is run first; where it says no, or fails,
         `VerificationFailed` is raised here. Uncaught, that holds the session, and a release verifies again.
         """
-        engine = self._live()
+        engine = await self._here()
         engine.may_end("turn.complete")
         payload = engine.payload(outcome)
         if verify is None:
