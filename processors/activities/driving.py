@@ -10,8 +10,8 @@ from contextvars import copy_context
 from functools import partial
 from math import inf
 
-from ...events.contracts import LOOKUP
 from .attempt import Ask, Came, LookUp, Run, Say, Steps, Wait, steps_of
+from .hearing import REST_MS, MustLook, TooLate, make_sure
 from .hung import Attempt, Attempts
 from .jobs import Job
 from .performing import perform, perform_sync
@@ -21,14 +21,6 @@ from .running import Running
 
 class Spoken(Exception):
     """Somebody has spoken for the attempt (it was given back or given up), so that it must not be called any more."""
-
-
-class _MustLook(Exception):
-    """The worker may have lost the task since it last made sure, so that the call may have been made by another."""
-
-
-class _TooLate(Exception):
-    """What may run once is past its deadline: it is said to be uncertain by now, and must not begin."""
 
 
 class Driver:
@@ -64,24 +56,37 @@ class Driver:
     async def drive(self, attempt: Attempt) -> Body | None:
         """In the event loop: goes through all steps. Raises `CancelledError` where it is cut off, or its rest is."""
         steps = self._steps_of(attempt.job)
+        while True:
+            try:
+                return await self._go_through(attempt, steps)
+            except MustLook:
+                await self._become_sure(attempt)
+                steps = self._steps_of(attempt.job, sure=False)
+            except TooLate:
+                return None
+
+    async def _become_sure(self, attempt: Attempt) -> None:
+        """Rests until the worker has heard whether it still has the task, be that long; only then a look says anything.
+
+        So a worker that hears nothing, since it drains, say, does not look up the same call again and again.
+        """
+        job = attempt.job
+        await self._rest(attempt, REST_MS)
+        while self._is_stale(job):
+            await self._rest(attempt, REST_MS)
+        job.fresh = False
+
+    async def _go_through(self, attempt: Attempt, steps: Steps) -> Body | None:
         large = attempt.job.task.arguments.ref is not None
         step = await asyncio.to_thread(next, steps) if large else next(steps)
         while not isinstance(step, Say):
             came: Came = None
-            try:
-                if isinstance(step, Wait):
-                    await self._rest(attempt, step.ms)
-                elif step.call.is_sync:
-                    came = await self._play_in_thread(attempt, step)
-                else:
-                    came = await self._play(attempt, step)
-            except _MustLook:
-                steps.close()
-                steps = self._steps_of(attempt.job, sure=False)
-                step = next(steps)
-                continue
-            except _TooLate:
-                return None
+            if isinstance(step, Wait):
+                await self._rest(attempt, step.ms)
+            elif step.call.is_sync:
+                came = await self._play_in_thread(attempt, step)
+            else:
+                came = await self._play(attempt, step)
             # If its call was made, it is alive as long as this worker is.
             self._running.rests(attempt.job)
             step = steps.send(came)
@@ -94,27 +99,27 @@ class Driver:
         while isinstance(step, Run | Ask):
             try:
                 self._begin(attempt, step)
-            except _TooLate:
+            except TooLate:
                 return None
             came: Came = perform_sync(step.words, step.call)
             step = steps.send(came)
         return step.body if isinstance(step, Say) else None
 
     def _steps_of(self, job: Job, *, sure: bool = True) -> Steps:
-        """A worker that may have lost the task looks first, after a wait in which it learns whether it has."""
-        stale = self._is_stale(job) or not sure
+        """A worker that was not sure looks as late as if it had only just taken the task."""
         return steps_of(
             self._runner,
             job.task,
-            fresh=job.fresh and (job.once or not stale),
-            waited_ms=0 if stale else round((self._monotonic() - job.taken_at) * 1000),
+            fresh=job.fresh,
+            waited_ms=round((self._monotonic() - job.taken_at) * 1000) if sure else 0,
             is_over=partial(self._is_over, job),
         )
 
     def _begin(self, attempt: Attempt, step: Run | LookUp | Ask) -> None:
         """In the thread that makes the call, just before it."""
         if isinstance(step, Run):
-            self._make_sure(attempt.job)
+            now = self._monotonic()
+            make_sure(attempt.job, is_over=self._is_over, is_stale=self._is_stale, now=now)
         attempt.limit_at = self._monotonic() + attempt.job.task.start_to_close_ms / 1000
         if not isinstance(step, Run):
             return
@@ -122,20 +127,6 @@ class Driver:
             raise Spoken
         self._running.begins(attempt.job)
         self._hit("w.dispatched")
-
-    def _make_sure(self, job: Job) -> None:
-        """That the call may still be made, however long ago that was asked: the process may have been stopped since."""
-        if job.once and self._is_too_late(job):
-            raise _TooLate
-        if job.task.contract == LOOKUP and self._is_stale(job):
-            raise _MustLook
-
-    def _is_too_late(self, job: Job) -> bool:
-        """By the log, or by this worker's own clock since it took the task: it may have been stopped in between."""
-        if job.log_ms is None:
-            return self._is_over(job)
-        taken_ms = (self._monotonic() - job.taken_at) * 1000
-        return self._is_over(job) or job.log_ms + taken_ms >= job.task.deadline_ms
 
     async def _rest(self, attempt: Attempt, ms: int) -> None:
         """Cut short where the worker stops, since it would not wait for the call behind it."""

@@ -19,9 +19,9 @@ class Job:
     """One attempt to run. `fresh`: it was never handed to any worker before, so nothing of it can have run.
 
     `seen_ms` is when its task came into the log, if it lay there before this worker had its partition: another may run it.
-    `taken_at` is in seconds of its worker's own clock, `log_ms` the newest log time that was known then, and `gaps` how
-    often the worker had been silent for too long when it was last sure of the job (`hearing.py`). `begun` is set before
-    the activity's function is called, and tells from then on that it may have done something.
+    `taken_at` is in seconds of its worker's own clock, `log_ms` the newest log time that was known when it was taken, and
+    `gaps` how often the worker had been silent for too long when it was last sure of the job (`hearing.py`). `begun` is set
+    before the activity's function is called, and tells from then on that it may have done something.
     """
 
     task: ActivityTask

@@ -29,9 +29,13 @@ class Waiting:
         self._lock = threading.Lock()
 
     def add(self, jobs: Sequence[Job], now: float) -> None:
-        """Takes them in; `now` by the worker's own clock."""
+        """Takes them in; `now` by the worker's own clock.
+
+        A look-up waits from here on: another worker may have had the call under way until then. What may run once is as
+        old as it was when the intake took it.
+        """
         for job in jobs:
-            job.taken_at = now
+            job.taken_at = job.taken_at if job.once else now
         with self._lock:
             self._jobs.extend(job for job in jobs if not job.once)
             self._jobs.extendleft(job for job in reversed(jobs) if job.once)

@@ -13,7 +13,8 @@ from ...events.payloads import json_payload
 from ...events.records import ActivityTask
 from ..activities.attempt import Ask, Came, LookUp, Run, Say, Step, Steps, Wait, fenced, steps_of
 from ..activities.beats import AttemptCancelled, Beat, Beats, Stop
-from ..activities.core import SESSION_TIMEOUT_MS, WorkerCore
+from ..activities.core import WorkerCore
+from ..activities.hearing import Hearing, MustLook, TooLate, make_sure
 from ..activities.inside import INSIDE, Inside
 from ..activities.jobs import Job
 from ..activities.offsets import Watermark
@@ -92,7 +93,7 @@ class WorkerActor(Actor):
         self._waiting: list[Job] = []
         self._running: list[_Running] = []
         self._quiet = 0
-        self._heard_ms = 0
+        self._hearing = Hearing(self._now)
 
     @property
     def idle(self) -> bool:
@@ -122,6 +123,7 @@ class WorkerActor(Actor):
             draining=self._draining,
         )
         self._core.open()
+        self._hearing = Hearing(self._now)
         self._superseded = Superseded(self.log, self.scene.topics.attempts)
         self._superseded.tell(self._over)
 
@@ -183,24 +185,21 @@ class WorkerActor(Actor):
     def _poll(self) -> str:
         room = max(1, HELD_MAX - len(self._waiting) - len(self._running))
         jobs = self._core.poll(room, 0)
-        self._heard_ms = self.scene.clock.ms
+        self._hearing.hear(jobs)
         ends: dict[Place, int] | None = None
         for place in self._core.offsets.places:
             mark = self._core.offsets.mark(place)
             if mark is not None and mark not in self._known:
                 ends = ends or self._ends()
                 self._known[mark] = ends
-        for job in jobs:
-            job.taken_at = self.scene.clock.ms / 1000
         self._waiting += jobs
         self._quiet = 0 if jobs else self._quiet + 1
         if not self.scene.faults.active:
             self._core.commit()
         return "w.leased" if jobs else "w.polled"
 
-    def _is_stale(self) -> bool:
-        """Whether its session may be over without its knowledge; see `Driver`."""
-        return self.scene.clock.ms - self._heard_ms > SESSION_TIMEOUT_MS
+    def _now(self) -> float:
+        return self.scene.clock.ms / 1000
 
     def _ends(self) -> dict[Place, int]:
         found = self.scene.log.ends(self._places, Isolation.UNCOMMITTED)
@@ -216,17 +215,23 @@ class WorkerActor(Actor):
             and now_ms - job.taken_at * 1000 > job.task.heartbeat_ms
         ):
             self.scene.counts["queued for longer than a heartbeat"] += 1
-        stale = self._is_stale()
+        running = _Running(job, *self._steps_of(job), now_ms)
+        self._running.append(running)
+        return self._take_step(running)
+
+    def _steps_of(self, job: Job, *, sure: bool = True) -> tuple[Steps, Step]:
+        """See `Driver`; its intake goes on while it is not sure."""
+        while not sure and self._hearing.is_stale(job):
+            self._poll()
+        job.fresh = job.fresh and sure
         steps = steps_of(
             self._runner,
             job.task,
-            fresh=job.fresh and (job.once or not stale),
-            waited_ms=0 if stale else now_ms - round(job.taken_at * 1000),
+            fresh=job.fresh,
+            waited_ms=self.scene.clock.ms - round(job.taken_at * 1000) if sure else 0,
             is_over=lambda: self._core.is_over(job),
         )
-        running = _Running(job, steps, next(steps), now_ms)
-        self._running.append(running)
-        return self._take_step(running)
+        return steps, next(steps)
 
     def _advance(self, running: _Running) -> str:
         if not isinstance(running.step, Say):
@@ -250,6 +255,19 @@ class WorkerActor(Actor):
             running.step = running.steps.send(None)
             return "w.waits"
         if isinstance(step, Run) and not job.begun:
+            try:
+                make_sure(
+                    job,
+                    is_over=self._core.is_over,
+                    is_stale=self._hearing.is_stale,
+                    now=self._now(),
+                )
+            except MustLook:
+                running.steps, running.step = self._steps_of(job, sure=False)
+                return self._take_step(running)
+            except TooLate:
+                running.step = Say(None)
+                return "w.prepared"
             running.begun_ms, running.body_until_ms = now_ms, now_ms + _lasts_ms(step)
             self._note_start(job)
             if job.task.heartbeat_ms is not None:
@@ -257,8 +275,6 @@ class WorkerActor(Actor):
                 running.beats = self._beats_of(job.task)
                 running.beats.begin()
             return "w.begun"
-        if isinstance(step, LookUp) and self._is_stale():
-            self._poll()  # its intake goes on while it waits to look
         World.downstream = self.scene.downstream
         running.ready_ms = now_ms + _lasts_ms(step)
         came, ended = _played(step, running.beats)
@@ -274,10 +290,7 @@ class WorkerActor(Actor):
             self.scene.counts["beats"] += 1
             self._core.beat(beat)
 
-        def now() -> float:
-            return self.scene.clock.ms / 1000
-
-        return Beats(task, worker_id=self.name, send=send, monotonic=now)
+        return Beats(task, worker_id=self.name, send=send, monotonic=self._now)
 
     def _note_start(self, job: Job) -> None:
         job.begun = True

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from functools import lru_cache
 from typing import Any, Protocol
 
-from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
+from pydantic import TypeAdapter
 
 from ...commands.check import NAME_LENGTH_MAX
 from ...events.records import Payload
@@ -101,19 +101,24 @@ def checked_verification(given: object) -> Action[Any]:
 def reader(kind: Any) -> TypeAdapter[Any]:
     """What reads data as this type."""
     try:
-        return _reader(kind)
-    except TypeError as error:
-        raise WorkflowMisuse(
-            f"turn.signal was given {kind!r}, which is not a type: give it a class such as a pydantic BaseModel"
-        ) from error
+        hash(kind)
+    except TypeError:
+        return _reader(kind)  # it may be a type all the same: Annotated[int, Field(examples=[7])]
+    return _kept_reader(kind)
 
 
-@lru_cache(maxsize=256)
 def _reader(kind: Any) -> TypeAdapter[Any]:
     try:
-        return TypeAdapter(kind)
-    except (PydanticSchemaGenerationError, PydanticUserError) as error:
+        adapter = TypeAdapter(kind)
+        if not adapter.pydantic_complete:
+            adapter.rebuild()  # raises now, and not when the signal is there and used up
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}".splitlines()[0]
         raise WorkflowMisuse(
             f"turn.signal was given the type {kind!r}, which cannot be read from JSON: "
-            f"give it a class such as a pydantic BaseModel ({str(error).splitlines()[0]})"
+            f"give it a class such as a pydantic BaseModel ({why})"
         ) from error
+    return adapter
+
+
+_kept_reader = lru_cache(maxsize=256)(_reader)

@@ -1,14 +1,18 @@
 """A workflow that spins is held; the partition and everybody else's sessions go on."""
 
+import contextlib
 import signal
 import time
+from typing import Any
 
+import pytest
 from tests.processors.desk import Desk, Hand, find_order, kinds
 
 from wakeful import Message, Turn, workflow
 from wakeful.commands.check import Facts
 from wakeful.deploy.time_limit import TimeLimit
 from wakeful.processors.handler import CommandHandler
+from wakeful.processors.workflow.errors import WorkflowStuck
 
 
 @workflow("desk", version=1)
@@ -33,8 +37,84 @@ def test_a_workflow_that_spins_is_held_and_said_so() -> None:
     assert "without a wait" in out[-2].detail
 
 
+class Work:
+    """Spins, though not for ever: a test ends whether the limit strikes or not."""
+
+    def __init__(self) -> None:
+        self.give_up = time.monotonic() + 10
+        self.swallowed = 0
+
+    @property
+    def goes_on(self) -> bool:
+        return time.monotonic() < self.give_up
+
+    def spin(self) -> None:
+        while self.goes_on:
+            pass
+
+
+async def catches_the_first(work: Work) -> None:
+    try:
+        work.spin()
+    except BaseException:
+        work.swallowed += 1
+    work.spin()
+
+
+async def catches_whatever_comes(work: Work) -> None:
+    while work.goes_on:
+        try:
+            work.spin()
+        except BaseException:
+            work.swallowed += 1
+
+
+async def catches_it_within_itself(work: Work) -> None:
+    while work.goes_on:
+        try:
+            await catches_whatever_comes(work)
+        except BaseException:
+            work.swallowed += 1
+
+
+@pytest.mark.parametrize(
+    "spins",
+    [
+        catches_the_first,
+        catches_whatever_comes,
+        catches_it_within_itself,
+    ],
+)
+def test_a_workflow_that_swallows_its_interruption_is_interrupted_until_it_is_out(
+    spins: Any,
+) -> None:
+    work = Work()
+
+    @workflow("desk", version=1)
+    async def desk(turn: Turn, state: Desk, message: Message) -> Desk:
+        if message.text == "spin":
+            await spins(work)
+        return state
+
+    hand = Hand(desk, find_order)
+    hand.open()
+    hand.handler = CommandHandler(hand.app, Facts(b"k"), limit=TimeLimit(0.2))
+    out = hand.say("spin")
+    assert work.swallowed > 0
+    assert kinds(out)[-2:] == ["SessionHeld", "CommandParked"]
+    assert out[-2].reason == "workflow_stuck"
+
+
 def test_the_limit_is_over_with_the_command() -> None:
     limit = TimeLimit(0.02)
     with limit:
         pass
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+    signal.raise_signal(signal.SIGALRM)  # on its way when it was over
+
+
+def test_the_limit_is_over_wherever_it_strikes() -> None:
+    for number in range(2_000):
+        with contextlib.suppress(WorkflowStuck), TimeLimit(1e-6 * (1 + number % 50)):
+            pass
+        assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)

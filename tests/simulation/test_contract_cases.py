@@ -1,5 +1,7 @@
 """The same kind of stories about contracts, signs of life, signals and stretches."""
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.simulation.story import Story
@@ -8,7 +10,10 @@ from wakeful.deploy.simulation.planting import plant
 from wakeful.events import records as r
 from wakeful.events.failures import HEARTBEAT
 from wakeful.events.payloads import json_payload
+from wakeful.processors.activities.attempt import Run
+from wakeful.processors.activities.hearing import Hearing
 from wakeful.processors.activities.jobs import Job
+from wakeful.processors.simulation import worker as simulated
 from wakeful.processors.simulation.actors import DIGEST_KEY
 from wakeful.processors.simulation.downstream import Bank
 from wakeful.processors.simulation.worker import WorkerActor
@@ -74,6 +79,39 @@ def test_a_worker_that_was_stopped_for_longer_than_its_session_does_not_charge_a
     assert charged(story) == [1]
     assert len(story.all(r.ActivityRequested)) == 2
     story.finish()
+
+
+@pytest.mark.case("U15")
+def test_a_worker_that_was_stopped_between_its_look_and_its_call_looks_again() -> None:
+    story = Story(workers=2)
+    story.open("pay:30")
+    story.wait(3_000)
+    story.send(m.SendMessage(json_payload({"text": "charge:k"}, DIGEST_KEY)))
+    workers = [w for w in story.world.workers if w.queue == "payments"]
+    for _ in range(60):
+        story.processor.step()
+    while not (taken := [worker for worker in workers if worker._waiting]):
+        for worker in workers:
+            worker.step()
+    taken[0].kill(after_ms=10)
+    for _ in range(400):
+        story.world.advance(25)
+        for worker in workers:
+            worker.step()
+        if found_nothing := [worker for worker in workers if calls_next(worker)]:
+            break
+    found_nothing[0].freeze(5_000)
+    story.wait(3_000)
+    assert charged(story) == [1], "by the other one"
+    story.wait(3_000)
+    story.wait(3_000)
+    assert charged(story) == [1]
+    story.finish()
+
+
+def calls_next(worker: WorkerActor) -> bool:
+    """Whether it has made sure, and is about to call."""
+    return any(isinstance(r.step, Run) and not r.job.begun for r in worker._running)
 
 
 @pytest.mark.case("U15")
@@ -258,10 +296,25 @@ def test_what_may_run_once_and_has_not_begun_is_given_back_by_a_worker_that_stop
     story.finish()
 
 
-def test_the_story_of_the_stopped_worker_dies_where_it_calls_as_if_nothing_had_happened() -> None:
+@pytest.mark.parametrize(
+    "story",
+    [
+        test_a_worker_that_was_stopped_for_longer_than_its_session_does_not_charge_again,
+        test_a_worker_that_was_stopped_between_its_look_and_its_call_looks_again,
+    ],
+)
+def test_the_stories_of_the_stopped_worker_die_where_it_calls_as_if_nothing_had_happened(
+    story: Callable[[], None],
+) -> None:
     blind = plant(
-        (WorkerActor, "_is_stale", lambda _self: False),
+        (Hearing, "is_stale", lambda _self, _job: False),
         (Job, "is_lost", property(lambda _self: False)),
     )
     with blind(), pytest.raises(AssertionError):
-        test_a_worker_that_was_stopped_for_longer_than_its_session_does_not_charge_again()
+        story()
+
+
+def test_a_worker_that_does_not_make_sure_just_before_its_call_charges_twice() -> None:
+    unsure = plant((simulated, "make_sure", lambda *_, **__: None))
+    with unsure(), pytest.raises(AssertionError, match=r"\[2\] == \[1\]"):
+        test_a_worker_that_was_stopped_between_its_look_and_its_call_looks_again()
