@@ -13,8 +13,8 @@ from ...events.payloads import json_payload
 from ...events.records import ActivityTask
 from ..activities.attempt import Ask, Came, LookUp, Run, Say, Step, Steps, Wait, fenced, steps_of
 from ..activities.beats import AttemptCancelled, Beat, Beats, Stop
-from ..activities.core import WorkerCore
-from ..activities.hearing import Hearing, MustLook, TooLate, make_sure
+from ..activities.core import SESSION_TIMEOUT_MS, WorkerCore
+from ..activities.hearing import MustLook, TooLate, make_sure
 from ..activities.inside import INSIDE, Inside
 from ..activities.jobs import Job
 from ..activities.offsets import Watermark
@@ -93,7 +93,7 @@ class WorkerActor(Actor):
         self._waiting: list[Job] = []
         self._running: list[_Running] = []
         self._quiet = 0
-        self._hearing = Hearing(self._now)
+        self._heard_ms = 0
 
     @property
     def idle(self) -> bool:
@@ -123,7 +123,6 @@ class WorkerActor(Actor):
             draining=self._draining,
         )
         self._core.open()
-        self._hearing = Hearing(self._now)
         self._superseded = Superseded(self.log, self.scene.topics.attempts)
         self._superseded.tell(self._over)
 
@@ -185,18 +184,24 @@ class WorkerActor(Actor):
     def _poll(self) -> str:
         room = max(1, HELD_MAX - len(self._waiting) - len(self._running))
         jobs = self._core.poll(room, 0)
-        self._hearing.hear(jobs)
+        self._heard_ms = self.scene.clock.ms
         ends: dict[Place, int] | None = None
         for place in self._core.offsets.places:
             mark = self._core.offsets.mark(place)
             if mark is not None and mark not in self._known:
                 ends = ends or self._ends()
                 self._known[mark] = ends
+        for job in jobs:
+            job.taken_at = self._now()
         self._waiting += jobs
         self._quiet = 0 if jobs else self._quiet + 1
         if not self.scene.faults.active:
             self._core.commit()
         return "w.leased" if jobs else "w.polled"
+
+    def _is_stale(self, _job: Job) -> bool:
+        """Whether its session may be over without its knowledge: what it lost in a silence that is over, it was told."""
+        return self.scene.clock.ms - self._heard_ms > SESSION_TIMEOUT_MS
 
     def _now(self) -> float:
         return self.scene.clock.ms / 1000
@@ -221,7 +226,7 @@ class WorkerActor(Actor):
 
     def _steps_of(self, job: Job, *, sure: bool = True) -> tuple[Steps, Step]:
         """See `Driver`; its intake goes on while it is not sure."""
-        while not sure and self._hearing.is_stale(job):
+        while not sure and self._is_stale(job):
             self._poll()
         job.fresh = job.fresh and sure
         steps = steps_of(
@@ -259,7 +264,7 @@ class WorkerActor(Actor):
                 make_sure(
                     job,
                     is_over=self._core.is_over,
-                    is_stale=self._hearing.is_stale,
+                    is_stale=self._is_stale,
                     now=self._now(),
                 )
             except MustLook:

@@ -11,7 +11,6 @@ from wakeful.events import records as r
 from wakeful.events.failures import HEARTBEAT
 from wakeful.events.payloads import json_payload
 from wakeful.processors.activities.attempt import Run
-from wakeful.processors.activities.hearing import Hearing
 from wakeful.processors.activities.jobs import Job
 from wakeful.processors.simulation import worker as simulated
 from wakeful.processors.simulation.actors import DIGEST_KEY
@@ -307,7 +306,7 @@ def test_the_stories_of_the_stopped_worker_die_where_it_calls_as_if_nothing_had_
     story: Callable[[], None],
 ) -> None:
     blind = plant(
-        (Hearing, "is_stale", lambda _self, _job: False),
+        (WorkerActor, "_is_stale", lambda _self, _job: False),
         (Job, "is_lost", property(lambda _self: False)),
     )
     with blind(), pytest.raises(AssertionError):
