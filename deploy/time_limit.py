@@ -10,9 +10,11 @@ from ..processors.workflow.errors import WorkflowStuck
 LIMIT_S = 5.0
 """Far above any activation that asks for steps and waits; far below the time-out of a transaction."""
 
+PARTS = 5
+"""The limit is over after so many alarms: a process that was frozen meanwhile finds one, however long that was."""
+
 AGAIN_S = 0.05
 """A workflow that swallows the first interruption gets another one, and soon: one of many meets it outside of its `try`."""
-
 
 PATIENCE = 3
 """Interruptions before they come in pairs: a loop inside of a `try` that catches everything is there again within
@@ -25,19 +27,21 @@ PAIRS_S = (2e-6, 4e-6, 8e-6, 16e-6, 32e-6)
 class TimeLimit:
     """A context that raises `WorkflowStuck` inside itself after a while; main thread only, one at a time.
 
-    By the wall's clock, so it is no fact: what is recorded is that the session was held, and why. Nothing is raised
-    in what follows the context.
+    By the wall's clock, so it is no fact: what is recorded is that the session was held, and why. Time in which the
+    process was stopped counts for a fifth of the limit at most. Nothing is raised in what follows the context.
     """
 
-    def __init__(self, limit_s: float = LIMIT_S) -> None:
+    def __init__(self, limit_s: float = LIMIT_S, *, parts: int = PARTS) -> None:
         self._limit_s = limit_s
+        self._parts = parts
         self._inside = False
-        self._struck = 0
+        self._alarms = 0
         signal.signal(signal.SIGALRM, self._interrupt)
 
     def __enter__(self) -> None:
-        self._inside, self._struck = True, 0
-        signal.setitimer(signal.ITIMER_REAL, self._limit_s, AGAIN_S)
+        self._inside, self._alarms = True, 0
+        part_s = self._limit_s / self._parts
+        signal.setitimer(signal.ITIMER_REAL, part_s, max(part_s, AGAIN_S))
 
     def __exit__(
         self,
@@ -51,13 +55,15 @@ class TimeLimit:
     def _interrupt(self, _number: int, frame: FrameType | None) -> None:
         if not self._inside or (frame is not None and frame.f_code in _OWN):
             return
-        self._struck += 1
+        self._alarms += 1
+        if self._alarms < self._parts:
+            return
         stuck = WorkflowStuck(
             f"it ran for {self._limit_s:g} s without a wait: only turn.… may wait, long work belongs in an activity"
         )
-        if self._struck > PATIENCE:
-            after_s = PAIRS_S[self._struck % len(PAIRS_S)]
-            signal.setitimer(signal.ITIMER_REAL, after_s, AGAIN_S)
+        in_pairs = self._alarms > self._parts + PATIENCE
+        after_s = PAIRS_S[self._alarms % len(PAIRS_S)] if in_pairs else AGAIN_S
+        signal.setitimer(signal.ITIMER_REAL, after_s, AGAIN_S)
         raise stuck
 
 

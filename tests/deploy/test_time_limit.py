@@ -10,7 +10,7 @@ from tests.processors.desk import Desk, Hand, find_order, kinds
 
 from wakeful import Message, Turn, workflow
 from wakeful.commands.check import Facts
-from wakeful.deploy.time_limit import TimeLimit
+from wakeful.deploy.time_limit import PARTS, TimeLimit
 from wakeful.processors.handler import CommandHandler
 from wakeful.processors.workflow.errors import WorkflowStuck
 
@@ -105,6 +105,17 @@ def test_a_workflow_that_swallows_its_interruption_is_interrupted_until_it_is_ou
     assert out[-2].reason == "workflow_stuck"
 
 
+def test_a_process_that_was_frozen_is_not_called_stuck() -> None:
+    """The kernel keeps one alarm for a stopped process, not one for each that was due."""
+    with TimeLimit(3_600):
+        for _ in range(PARTS - 1):
+            signal.raise_signal(signal.SIGALRM)
+        with pytest.raises(WorkflowStuck, match="it ran for 3600 s without a wait"):
+            signal.raise_signal(signal.SIGALRM)
+    with TimeLimit(3_600):
+        signal.raise_signal(signal.SIGALRM)  # counted anew
+
+
 def test_the_limit_is_over_with_the_command() -> None:
     limit = TimeLimit(0.02)
     with limit:
@@ -115,6 +126,6 @@ def test_the_limit_is_over_with_the_command() -> None:
 
 def test_the_limit_is_over_wherever_it_strikes() -> None:
     for number in range(2_000):
-        with contextlib.suppress(WorkflowStuck), TimeLimit(1e-6 * (1 + number % 50)):
+        with contextlib.suppress(WorkflowStuck), TimeLimit(1e-6 * (1 + number % 50), parts=1):
             pass
         assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
