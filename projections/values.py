@@ -7,7 +7,7 @@ from dataclasses import asdict
 from ..events import records as r
 from ..events.errors import Rejected
 from . import escaping
-from .rows import Change, Row
+from .rows import Change, Key, Row
 
 
 class Unprojectable(Rejected):
@@ -15,13 +15,14 @@ class Unprojectable(Rejected):
 
 
 class Values:
-    """What an event sets in the row of this key."""
+    """What an event sets in the row of this key; texts of the key that Postgres cannot hold raise `Unprojectable`."""
 
     __slots__ = ("escaped", "key", "row")
 
-    def __init__(self, envelope: r.Envelope, key: tuple[str, ...]) -> None:
-        if not all(map(escaping.is_plain, key)):
-            raise Unprojectable(f"the key {key!r} holds text that postgres cannot")
+    def __init__(self, envelope: r.Envelope, key: Key) -> None:
+        for part in key:
+            if isinstance(part, str) and not escaping.is_plain(part):
+                raise Unprojectable(f"the key {key!r} holds text that postgres cannot")
         self.key = key
         self.row: Row = {"seq": envelope.seq}
         self.escaped: tuple[str, ...] = ()
@@ -53,6 +54,7 @@ class Values:
         raises: str | None = None,
         creates: bool = False,
         releases: bool = False,
+        heard: int = -1,
     ) -> Change:
         """All of it, for `fold`."""
-        return Change(table, self.key, self.row, raises, self.escaped, creates, releases)
+        return Change(table, self.key, self.row, raises, self.escaped, creates, releases, heard)
