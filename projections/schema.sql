@@ -172,4 +172,4 @@ CREATE INDEX IF NOT EXISTS outcomes_refused ON {tables}.outcomes (tenant, decide
 -- Times beyond what a timestamp holds are shown as its end, so that no row makes a query fail.
 CREATE OR REPLACE FUNCTION {tables}.log_time(ms bigint) RETURNS timestamptz
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    RETURN to_timestamp(least(greatest(ms, 0), 253402300799000) / 1000.0);
+    RETURN CASE WHEN ms IS NOT NULL THEN to_timestamp(least(greatest(ms, 0), 253402300799000) / 1000.0) END;

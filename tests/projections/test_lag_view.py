@@ -94,6 +94,19 @@ def test_without_a_projector_that_looks_the_views_get_older(installed, scribe, p
     assert {row["seconds_behind"] > 3_500 for row in lag_of(installed).values()} == {True}
 
 
+def test_a_time_that_there_is_not_is_null_and_not_the_beginning_of_time(installed, scribe, project):
+    scribe.add(S, r.SessionOpened("desk"))
+    scribe.request(S, "1.1")
+    project()
+    with Queries(*installed) as queries:
+        (step,) = queries.ledger()
+        (call,) = queries.activities()
+        lags = queries.lag()
+    assert [step[name] for name in ("settled_at", "started_at", "progress_at")] == [None] * 3
+    assert [call[name] for name in ("settled_at", "next_attempt_at")] == [None] * 2
+    assert {row["last_record_at"] is None for row in lags} == {True, False}
+
+
 def test_a_log_that_does_not_answer_leaves_what_was_seen(installed, scribe, project):
     scribe.add(S, r.SessionOpened("desk"))
     look(installed, scribe.ends, project())
