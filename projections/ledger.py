@@ -17,7 +17,7 @@ Recorded = Active | r.LateResultRecorded
 
 def record(envelope: r.Envelope, body: Recorded) -> Change:
     """The change of the activity's row."""
-    ledger = Values(envelope, (envelope.tenant, envelope.session_id, body.activity_id))
+    ledger = Values(envelope, body.activity_id)
     row = ledger.row
     match body:
         case r.LateResultRecorded():

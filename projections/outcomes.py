@@ -34,7 +34,7 @@ ASKED: dict[type, str] = {
 def record(envelope: r.Envelope, body: r.EventBody) -> Change:
     """The change of the row of the command behind an event."""
     cause = envelope.cause
-    outcome = Values(envelope, (envelope.tenant, envelope.session_id, cause.offset))
+    outcome = Values(envelope, cause.offset)
     row = outcome.row
     row["partition"] = cause.partition
     row["decided_at_ms"] = envelope.at_ms

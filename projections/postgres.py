@@ -58,6 +58,8 @@ FROM json_to_recordset(%s::json)
 ON CONFLICT DO NOTHING
 """
 
+_ENCODE = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+
 
 class PostgresViews:
     """One holder's connection. Not for several threads; after any fault only `recall` or `close` is called.
@@ -130,7 +132,7 @@ class PostgresViews:
                 moved = connection.execute(self._move, (json.dumps(moves),))
                 for table, rows in batch.rows.items():
                     if rows:
-                        connection.execute(self._store[table], (json.dumps(rows),))
+                        connection.execute(self._store[table], (_ENCODE(rows),))
                 if batch.gaps:
                     connection.execute(
                         self._gaps, (json.dumps([_gap_row(gap) for gap in batch.gaps]),)

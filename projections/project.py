@@ -32,7 +32,7 @@ _Told = sessions.Said | sessions.Ended | sessions.Held | r.SignalDelivered | r.I
 def project(event: r.Event) -> list[Change]:
     """The changes that one event makes: the session's own, its command's, then any other."""
     envelope, body = event.envelope, event.body
-    session = Values(envelope, (envelope.tenant, envelope.session_id))
+    session = Values(envelope)
     session.row["updated_at_ms"] = envelope.at_ms
     outcome = outcomes.record(envelope, body)
     match body:

@@ -11,7 +11,7 @@ Timed = r.TimerSet | r.TimerFired | r.TimerCancelled
 
 def record(envelope: r.Envelope, body: Timed) -> Change:
     """The change of the timer's row."""
-    timer = Values(envelope, (envelope.tenant, envelope.session_id, body.timer_id))
+    timer = Values(envelope, body.timer_id)
     row = timer.row
     match body:
         case r.TimerSet():
