@@ -224,6 +224,7 @@ def run_projector(settings: Settings) -> Exit:
     """Keeps the views until SIGTERM or SIGINT; `BUSY` when another projector has taken over."""
     from ..projections.postgres import PostgresViews
     from ..projections.projector import Projector
+    from ..projections.upkeep import Upkeep
     from ..projections.views import Superseded
 
     hit = crash_points(settings)
@@ -235,6 +236,9 @@ def run_projector(settings: Settings) -> Exit:
         reader = log.reader(Isolation.COMMITTED)
         views = PostgresViews(settings.postgres_url, settings.namespace)
         projector = Projector(reader, views, places, lambda r: decode_event(r.value, r.headers))
+        upkeep = Upkeep(
+            settings.postgres_url, settings.namespace, lambda: _ends(log, places), time.monotonic
+        )
         try:
             with on_signal(stopped.set):
                 _spare_collections()
@@ -243,15 +247,21 @@ def run_projector(settings: Settings) -> Exit:
                     hit(point)
                     if point == "j.faulted":
                         _pause(stopped, projector.faults)
+                    upkeep.look(projector.positions)
                     if stopped.is_set():
                         break
         except Superseded as taken:
             raise Stopped(Exit.BUSY, str(taken)) from taken
         finally:
+            upkeep.close()
             views.close()
             reader.close()
     logger.info("projector ended")
     return Exit.DONE
+
+
+def _ends(log: Log, places: Sequence[Place]) -> dict[Place, int]:
+    return {place: end for place, (_, end) in log.ends(places, Isolation.COMMITTED).items()}
 
 
 def prepare_views(settings: Settings, limit_s: float = POSTGRES_LIMIT_S) -> None:

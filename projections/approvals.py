@@ -12,7 +12,7 @@ Decided = r.ApprovalGranted | r.ApprovalRejected | r.ApprovalExpired | r.Approva
 
 def requested(envelope: r.Envelope, body: r.ApprovalRequested) -> Change:
     """The row of a new proposal."""
-    approval = Values(envelope, (envelope.tenant, envelope.session_id, body.proposal_id))
+    approval = Values(envelope, body.proposal_id)
     approval.row.update(
         turn=body.turn,
         step=body.step,
@@ -30,7 +30,7 @@ def requested(envelope: r.Envelope, body: r.ApprovalRequested) -> Change:
 
 def decided(envelope: r.Envelope, body: Decided) -> Change:
     """How the proposal ended, and by whom."""
-    approval = Values(envelope, (envelope.tenant, envelope.session_id, body.proposal_id))
+    approval = Values(envelope, body.proposal_id)
     approval.row["decided_at_ms"] = envelope.at_ms
     match body:
         case r.ApprovalGranted() | r.ApprovalRejected():

@@ -18,7 +18,7 @@ Recorded = Active | r.LateResultRecorded
 
 def record(envelope: r.Envelope, body: Recorded) -> Change:
     """The change of the activity's row."""
-    ledger = Values(envelope, (envelope.tenant, envelope.session_id, body.activity_id))
+    ledger = Values(envelope, body.activity_id)
     row = ledger.row
     match body:
         case r.LateResultRecorded():
@@ -38,6 +38,7 @@ def record(envelope: r.Envelope, body: Recorded) -> Change:
             _dispatched(ledger, envelope, body.attempt)
         case r.ActivityRetryScheduled():
             _stands(ledger, envelope, "retrying", body.attempt - 1)
+            row["retry_due_ms"] = body.due_ms
             ledger.failure("failure", body.failure)
             ledger.text("worker", body.worker)
         case r.ActivityUncertain():
@@ -104,7 +105,7 @@ def _dispatched(ledger: Values, envelope: r.Envelope, attempt: int) -> None:
 
 
 def _stands(ledger: Values, envelope: r.Envelope, status: str, attempts: int) -> None:
-    ledger.row.update(status=status, since_ms=envelope.at_ms, attempts=attempts)
+    ledger.row.update(status=status, since_ms=envelope.at_ms, attempts=attempts, retry_due_ms=None)
 
 
 def _told(progress: r.Payload) -> str:

@@ -31,11 +31,12 @@ def no_trouble(call: str) -> Trouble | None:
 
 @dataclass(slots=True)
 class MemoryDatabase:
-    """Rows, positions with epochs, and gaps."""
+    """Rows, positions with epochs, gaps, and the newest time of a record per partition."""
 
     rows: Rows = field(default_factory=no_rows)
     positions: dict[Place, tuple[int, int]] = field(default_factory=dict)
     gaps: dict[tuple[str, int, int], Gap] = field(default_factory=dict)
+    times: dict[Place, int] = field(default_factory=dict)
 
     def next_offsets(self) -> dict[Place, int]:
         """The next offset per partition."""
@@ -92,7 +93,7 @@ class MemoryViews:
         self._before("apply")
         self._guard(batch)
         rows = {table: [dict(row) for row in changed] for table, changed in batch.rows.items()}
-        self._staged = Batch(dict(batch.moves), rows, tuple(batch.gaps))
+        self._staged = Batch(dict(batch.moves), rows, tuple(batch.gaps), dict(batch.times))
 
     def send_commit(self) -> None:
         """See `Views.send_commit`; the trouble `LOST` here means that the server never saw it."""
@@ -136,6 +137,8 @@ class MemoryViews:
     def _store(self, batch: Batch) -> None:
         for place, (_, after) in batch.moves.items():
             self._database.positions[place] = (after, self._epochs[place])
+        for place, time_ms in batch.times.items():
+            self._database.times[place] = max(time_ms, self._database.times.get(place, time_ms))
         for name, changed in batch.rows.items():
             table, stored = TABLES[name], self._database.rows[name]
             for row in changed:

@@ -29,11 +29,11 @@ SELECT topic, partition, 0, 1
 FROM json_to_recordset(%s::json) AS x(topic text, partition integer)
 ORDER BY topic, partition
 ON CONFLICT (topic, partition) DO UPDATE SET epoch = positions.epoch + 1
-RETURNING topic, partition, next_offset, epoch
+RETURNING topic, partition, next_offset, epoch, generation
 """
 
 _RECALL = """
-SELECT topic, partition, p.next_offset, p.epoch
+SELECT topic, partition, p.next_offset, p.epoch, p.generation
 FROM {tables}.positions p
 JOIN json_to_recordset(%s::json) AS x(topic text, partition integer) USING (topic, partition)
 ORDER BY topic, partition
@@ -41,10 +41,13 @@ FOR UPDATE OF p
 """
 
 _MOVE = """
-UPDATE {tables}.positions p SET next_offset = x.after
-FROM json_to_recordset(%s::json)
-    AS x(topic text, partition integer, before bigint, after bigint, epoch bigint)
+UPDATE {tables}.positions p
+SET next_offset = x.after, last_record_ms = greatest(p.last_record_ms, x.newest_ms)
+FROM json_to_recordset(%s::json) AS x(
+    topic text, partition integer, before bigint, after bigint, newest_ms bigint, epoch bigint, generation bigint
+)
 WHERE p.topic = x.topic AND p.partition = x.partition AND p.next_offset = x.before AND p.epoch = x.epoch
+    AND p.generation = x.generation
 """
 
 _GAPS = """
@@ -55,20 +58,32 @@ FROM json_to_recordset(%s::json)
 ON CONFLICT DO NOTHING
 """
 
+_ENCODE = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+
 
 class PostgresViews:
-    """One holder's connection. Not for several threads; after any fault only `recall` or `close` is called."""
+    """One holder's connection. Not for several threads; after any fault only `recall` or `close` is called.
 
-    def __init__(self, url: str, namespace: str) -> None:
+    `beside` stands for the tables that a rebuild fills beside the live ones. Their generation rises when rebuilt tables
+    take the place of live ones: whoever kept rows of the old ones in memory meets `Moved`, and reads them again.
+    """
+
+    def __init__(self, url: str, namespace: str, *, beside: bool = False) -> None:
         self._url = url
-        self._schemas = Schemas(namespace)
+        self._schemas = Schemas(namespace, beside=beside)
         self._connection: psycopg.Connection[Any] | None = None
         self._epochs: dict[Place, int] = {}
+        self._generations: dict[Place, int] = {}
         self._move, self._gaps, self._claim, self._recall = map(
             self._schemas.fill, (_MOVE, _GAPS, _CLAIM, _RECALL)
         )
         self._store = {name: self._schemas.fill(_upsert(name)) for name in TABLES}
         self._load = {name: self._schemas.fill(_select(name)) for name in TABLES}
+
+    @property
+    def backend_pid(self) -> int:
+        """The process that serves the connection, on the database's machine."""
+        return self._connected().info.backend_pid
 
     def claim(self, places: Collection[Place]) -> dict[Place, int]:
         """See `Views.claim`."""
@@ -101,7 +116,14 @@ class PostgresViews:
         """See `Views.apply`. All statements travel at once."""
         connection = self._connected()
         moves = [
-            {**place._asdict(), "before": before, "after": after, "epoch": self._epochs.get(place)}
+            {
+                **place._asdict(),
+                "before": before,
+                "after": after,
+                "newest_ms": batch.times.get(place),
+                "epoch": self._epochs.get(place),
+                "generation": self._generations.get(place),
+            }
             for place, (before, after) in batch.moves.items()
         ]
         with _faults():
@@ -110,7 +132,7 @@ class PostgresViews:
                 moved = connection.execute(self._move, (json.dumps(moves),))
                 for table, rows in batch.rows.items():
                     if rows:
-                        connection.execute(self._store[table], (json.dumps(rows),))
+                        connection.execute(self._store[table], (_ENCODE(rows),))
                 if batch.gaps:
                     connection.execute(
                         self._gaps, (json.dumps([_gap_row(gap) for gap in batch.gaps]),)
@@ -163,8 +185,9 @@ class PostgresViews:
             self._connection = connect(self._url)
             asked = json.dumps([place._asdict() for place in places])
             found = self._connection.execute(statement, (asked,)).fetchall()
+        self._generations = {Place(topic, number): row[-1] for topic, number, *row in found}
         return {
-            Place(topic, partition): (offset, epoch) for topic, partition, offset, epoch in found
+            Place(topic, partition): (offset, epoch) for topic, partition, offset, epoch, _ in found
         }
 
     def _connected(self) -> psycopg.Connection[Any]:
@@ -218,7 +241,7 @@ def _select(name: str) -> str:
         f"t.{column}::text" if kind == "jsonb" else f"t.{column}"
         for column, kind in table.all_columns.items()
     )
-    keys = ", ".join(f"{column} text" for column in table.key)
+    keys = ", ".join(f"{column} {kind}" for column, kind in table.key.items())
     return f"""
 SELECT {read} FROM json_to_recordset(%s::json) AS x({keys})
 JOIN {{tables}}.{name} t USING ({", ".join(table.key)})

@@ -1,13 +1,13 @@
 """What each event means for the rows that people read: pure, one event in, changes out.
 
-Every event touches its session's row; some touch one approval or one ledger row as well. No clock and no look-up:
-what a change needs is in the event. A key that Postgres cannot hold raises `Unprojectable`, which becomes a gap.
+Every event touches its session's row and that of the command behind it; some touch one approval, timer or ledger row
+as well. No clock and no look-up: what a change needs is in the event. A key that Postgres cannot hold raises `Unprojectable`, which becomes a gap.
 """
 
 from __future__ import annotations
 
 from ..events import records as r
-from . import approvals, ledger, sessions
+from . import approvals, ledger, outcomes, sessions, timers
 from .rows import SESSIONS, Change
 from .sessions import RUNNING
 from .values import Values
@@ -16,9 +16,7 @@ _WAKES = (r.ActivityCompleted, r.ActivityFailed, r.ActivityResolved)
 """What may end a session's wait, where the activity was uncertain."""
 
 _Noted = (
-    r.TimerSet
-    | r.TimerCancelled
-    | r.TurnContinued
+    r.TurnContinued
     | r.VersionMarked
     | r.ArtifactRecorded
     | r.TriggerReceived
@@ -28,12 +26,51 @@ _Noted = (
     | r.WaitWithdrawn
 )
 
+_Told = sessions.Said | sessions.Ended | sessions.Held | r.SignalDelivered | r.InboxTaken | _Noted
+
 
 def project(event: r.Event) -> list[Change]:
-    """The changes that one event makes, the session's own first."""
+    """The changes that one event makes: the session's own, its command's, then any other."""
     envelope, body = event.envelope, event.body
-    session = Values(envelope, (envelope.tenant, envelope.session_id))
+    session = Values(envelope)
     session.row["updated_at_ms"] = envelope.at_ms
+    outcome = outcomes.record(envelope, body)
+    match body:
+        case (
+            r.ActivityRequested()
+            | r.ActivityCompleted()
+            | r.ActivityFailed()
+            | r.ActivityStarted()
+            | r.ActivityProgressed()
+            | r.ActivityReturned()
+            | r.ActivityRetryScheduled()
+            | r.ActivityRetried()
+            | r.ActivityUncertain()
+            | r.ActivityResolved()
+            | r.ActivityCancelled()
+            | r.LateResultRecorded()
+        ):
+            if isinstance(body, _WAKES):
+                session.row.update(RUNNING)
+            return [_noted(session, envelope), outcome, ledger.record(envelope, body)]
+        case r.ApprovalRequested():
+            return [_noted(session, envelope), outcome, approvals.requested(envelope, body)]
+        case r.ApprovalGranted() | r.ApprovalRejected() | r.ApprovalExpired():
+            session.row.update(RUNNING)
+            return [_noted(session, envelope), outcome, approvals.decided(envelope, body)]
+        case r.ApprovalWithdrawn():
+            return [_noted(session, envelope), outcome, approvals.decided(envelope, body)]
+        case r.TimerFired():
+            session.row.update(RUNNING)
+            return [_noted(session, envelope), outcome, timers.record(envelope, body)]
+        case r.TimerSet() | r.TimerCancelled():
+            return [_noted(session, envelope), outcome, timers.record(envelope, body)]
+        case _:
+            return [_told(session, envelope, body), outcome]
+
+
+def _told(session: Values, envelope: r.Envelope, body: _Told) -> Change:
+    """The facts that are about the session alone."""
     match body:
         case (
             r.SessionOpened()
@@ -43,14 +80,14 @@ def project(event: r.Event) -> list[Change]:
             | r.SessionWaiting()
             | r.TurnCompleted()
         ):
-            return [sessions.said(session, envelope, body)]
+            return sessions.said(session, envelope, body)
         case (
             r.SessionCompleted()
             | r.SessionFailed()
             | r.CancellationRequested()
             | r.SessionCancelled()
         ):
-            return [sessions.ended(session, body)]
+            return sessions.ended(session, envelope, body)
         case (
             r.NondeterminismFound()
             | r.SessionHeld()
@@ -58,38 +95,18 @@ def project(event: r.Event) -> list[Change]:
             | r.CommandParked()
             | r.CommandRefused()
         ):
-            return [sessions.held(session, body)]
-        case (
-            r.ActivityRequested()
-            | r.ActivityStarted()
-            | r.ActivityProgressed()
-            | r.ActivityReturned()
-            | r.ActivityRetryScheduled()
-            | r.ActivityRetried()
-            | r.ActivityCompleted()
-            | r.ActivityFailed()
-            | r.ActivityUncertain()
-            | r.ActivityResolved()
-            | r.ActivityCancelled()
-            | r.LateResultRecorded()
-        ):
-            if isinstance(body, _WAKES):
-                session.row.update(RUNNING)
-            return [session.change(SESSIONS), ledger.record(envelope, body)]
-        case r.ApprovalRequested():
-            return [session.change(SESSIONS), approvals.requested(envelope, body)]
-        case r.ApprovalGranted() | r.ApprovalRejected() | r.ApprovalExpired():
+            return sessions.held(session, envelope, body)
+        case r.SignalDelivered() | r.InboxTaken():
             session.row.update(RUNNING)
-            return [session.change(SESSIONS), approvals.decided(envelope, body)]
-        case r.ApprovalWithdrawn():
-            return [session.change(SESSIONS), approvals.decided(envelope, body)]
-        case r.TimerFired() | r.SignalDelivered() | r.InboxTaken():
-            session.row.update(RUNNING)
-            return [session.change(SESSIONS)]
+            return _noted(session, envelope)
         case _:
-            return [_noted(session, body)]
+            return _passed(session, envelope, body)
 
 
-def _noted(session: Values, _body: _Noted) -> Change:
+def _passed(session: Values, envelope: r.Envelope, _body: _Noted) -> Change:
     """Facts that move the session's version and nothing that its row shows; a new kind of fact does not fit here."""
-    return session.change(SESSIONS)
+    return _noted(session, envelope)
+
+
+def _noted(session: Values, envelope: r.Envelope) -> Change:
+    return session.change(SESSIONS, heard=envelope.cause.offset)

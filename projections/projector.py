@@ -24,11 +24,11 @@ from ..events.log.protocol import EndOfPartition, Place, Reader, Record
 from ..events.records import Envelope, Event
 from .chains import Chains
 from .project import project
-from .rows import SESSIONS, Change, Key, Row, fold_all, no_rows
+from .rows import OUTCOMES, SESSIONS, Change, Key, Row, fold_all, no_rows
 from .values import Unprojectable
 from .views import Batch, Gap, Moved, RowsRefused, Views, ViewsLost
 
-RECORDS_MAX = 500
+RECORDS_MAX = 2_000
 """Records per transaction: the fixed cost of one is a few milliseconds, and memory stays bounded."""
 
 POLL_MS = 250
@@ -206,7 +206,12 @@ class Projector:
                 touched.setdefault(change.table, {})[change.key] = self._rows[change.table][
                     change.key
                 ]
-        return Batch(moves, {table: list(rows.values()) for table, rows in touched.items()}, gaps)
+        return Batch(
+            moves,
+            {table: list(rows.values()) for table, rows in touched.items()},
+            gaps,
+            _times(records),
+        )
 
     def _changes(self, records: Sequence[Record], gaps: list[Gap]) -> Iterator[_Read]:
         decode, refused = self._decode, self._refused
@@ -262,8 +267,13 @@ class Projector:
     def _load_others(self, fresh: Sequence[list[Change]]) -> None:
         wanted: dict[str, set[Key]] = {}
         made: set[tuple[str, Key]] = set()
+        sessions = self._rows[SESSIONS]
         for changes in fresh:
+            session = sessions.get(changes[0].key)
+            heard = -1 if session is None else session["command_offset"]
             for change in changes[1:]:
+                if change.table == OUTCOMES and change.key[-1] > heard:
+                    continue  # of a command that no stored event is of
                 if change.creates:
                     made.add((change.table, change.key))
                 elif (change.table, change.key) not in made:
@@ -289,6 +299,16 @@ def _check_key(record: Record, envelope: Envelope) -> None:
     if record.key != f"{envelope.tenant}/{envelope.session_id}".encode():
         shown = f"key {(record.key or b'')[:100]!r}"
         raise Undecodable("wrong_key", f"{shown} is not that of the event inside")
+
+
+def _times(records: Sequence[Record]) -> dict[Place, int]:
+    """The newest time per partition."""
+    times: dict[Place, int] = {}
+    for record in records:
+        place = Place(record.topic, record.partition)
+        if record.timestamp_ms > times.get(place, -1):
+            times[place] = record.timestamp_ms
+    return times
 
 
 def _gap(record: Record, reason: str, detail: str) -> Gap:

@@ -12,6 +12,7 @@ from psycopg.rows import dict_row
 from ..events.errors import Transient
 from ..events.log.protocol import Place
 from .database import Schemas, connect
+from .tokens import token_of
 
 LIMIT_MAX = 1_000
 """Rows of one answer."""
@@ -55,6 +56,37 @@ WHERE (%(tenant)s::text IS NULL OR tenant = %(tenant)s)
 ORDER BY tenant, session_id, turn, step
 LIMIT %(limit)s
 """
+
+_BY_SESSION = """
+WHERE (%(tenant)s::text IS NULL OR tenant = %(tenant)s)
+    AND (%(session_id)s::text IS NULL OR session_id = %(session_id)s)
+"""
+
+_ACTIVITIES = f"""
+SELECT * FROM {{views}}.activities {_BY_SESSION}
+    AND (NOT %(open)s OR open)
+ORDER BY since, tenant, session_id, activity_id
+LIMIT %(limit)s
+"""  # noqa: S608 - the texts are ours
+
+_TIMERS = f"""
+SELECT * FROM {{views}}.timers {_BY_SESSION}
+ORDER BY due_at, tenant, session_id, kind, id
+LIMIT %(limit)s
+"""  # noqa: S608 - the texts are ours
+
+_OUTCOMES = f"""
+SELECT * FROM {{views}}.outcomes {_BY_SESSION}
+    AND (%(command_id)s::text IS NULL OR command_id = %(command_id)s)
+ORDER BY tenant, session_id, seq
+LIMIT %(limit)s
+"""  # noqa: S608 - the texts are ours
+
+_REFUSALS = f"""
+SELECT * FROM {{views}}.refusals {_BY_SESSION}
+ORDER BY refused_at DESC, tenant, session_id, seq DESC
+LIMIT %(limit)s
+"""  # noqa: S608 - the texts are ours
 
 
 class Queries:
@@ -113,6 +145,50 @@ class Queries:
             limit=limit,
         )
 
+    def activities(
+        self,
+        *,
+        tenant: str | None = None,
+        session_id: str | None = None,
+        all_of_them: bool = False,
+        limit: int = 100,
+    ) -> list[Answer]:
+        """Calls of tools and models, the longest unchanged first: the open ones, unless all are asked for."""
+        return self._ask(
+            _ACTIVITIES, tenant=tenant, session_id=session_id, open=not all_of_them, limit=limit
+        )
+
+    def timers(
+        self, *, tenant: str | None = None, session_id: str | None = None, limit: int = 100
+    ) -> list[Answer]:
+        """Open deadlines, the next one first."""
+        return self._ask(_TIMERS, tenant=tenant, session_id=session_id, limit=limit)
+
+    def outcomes(
+        self,
+        *,
+        tenant: str | None = None,
+        session_id: str | None = None,
+        command_id: str | None = None,
+        limit: int = 100,
+    ) -> list[Answer]:
+        """What became of commands, in the order of their session."""
+        return self._ask(
+            _OUTCOMES, tenant=tenant, session_id=session_id, command_id=command_id, limit=limit
+        )
+
+    def refusals(
+        self, *, tenant: str | None = None, session_id: str | None = None, limit: int = 100
+    ) -> list[Answer]:
+        """Commands that were not applied, the newest first."""
+        return self._ask(_REFUSALS, tenant=tenant, session_id=session_id, limit=limit)
+
+    def lag(self) -> list[Answer]:
+        """Per partition up to where the log is in the views, and how far behind that is."""
+        return self._ask(
+            "SELECT * FROM {views}.lag ORDER BY topic, partition LIMIT %(limit)s", limit=LIMIT_MAX
+        )
+
     def gaps(self, *, limit: int = 100) -> list[Answer]:
         """Records of the log that are not in the views."""
         return self._ask(
@@ -124,6 +200,10 @@ class Queries:
         """Up to where the log is in the views."""
         found = self._ask("SELECT * FROM {views}.positions LIMIT %(limit)s", limit=LIMIT_MAX)
         return {Place(row["topic"], row["partition"]): row["next_offset"] for row in found}
+
+    def position(self) -> str:
+        """The same as a token, for `tokens.positions_of` and the function `reached` in SQL."""
+        return token_of(self.positions())
 
     def wait_for(self, wanted: Mapping[Place, int], *, timeout_ms: int) -> None:
         """Returns once the views hold what lies below these offsets; `Transient` if that takes too long."""

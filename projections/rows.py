@@ -12,28 +12,31 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 Row = dict[str, Any]
-Key = tuple[str, ...]
+Key = tuple[Any, ...]
+"""Tenant and session first, then what tells the session's rows of one table apart."""
 Rows = dict[str, dict[Key, Row]]
 
 SESSIONS = "sessions"
 APPROVALS = "approvals"
 LEDGER = "ledger"
+TIMERS = "timers"
+OUTCOMES = "outcomes"
 ESCAPED = "escaped"
 """The column that names the columns whose value had to be escaped, separated by spaces."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table: its key, then its other columns with their SQL types, as `schema.sql` declares them."""
+    """One table: its key, then its other columns, with their SQL types as `schema.sql` declares them."""
 
     name: str
-    key: tuple[str, ...]
+    key: Mapping[str, str]
     columns: Mapping[str, str]
 
     @property
     def all_columns(self) -> dict[str, str]:
         """Key columns first, then the others."""
-        return {**dict.fromkeys(self.key, "text"), **self.columns}
+        return {**self.key, **self.columns}
 
     def blank(self, key: Key) -> Row:
         """A row before its first change."""
@@ -46,13 +49,14 @@ class Table:
         return _BLANKS[self.name]
 
 
+_SESSION = {"tenant": "text", "session_id": "text"}
 _COMMON = {"seq": "bigint", ESCAPED: "text"}
 TABLES: Mapping[str, Table] = {
     table.name: table
     for table in (
         Table(
             SESSIONS,
-            ("tenant", "session_id"),
+            _SESSION,
             {
                 "workflow": "text",
                 "workflow_version": "integer",
@@ -75,12 +79,13 @@ TABLES: Mapping[str, Table] = {
                 "failure": "jsonb",
                 "cancel_reason": "text",
                 "refusals": "integer",
+                "command_offset": "bigint",
                 **_COMMON,
             },
         ),
         Table(
             APPROVALS,
-            ("tenant", "session_id", "proposal_id"),
+            {**_SESSION, "proposal_id": "text"},
             {
                 "turn": "integer",
                 "step": "integer",
@@ -101,7 +106,7 @@ TABLES: Mapping[str, Table] = {
         ),
         Table(
             LEDGER,
-            ("tenant", "session_id", "activity_id"),
+            {**_SESSION, "activity_id": "text"},
             {
                 "turn": "integer",
                 "step": "integer",
@@ -120,6 +125,7 @@ TABLES: Mapping[str, Table] = {
                 "since_ms": "bigint",
                 "requested_at_ms": "bigint",
                 "deadline_ms": "bigint",
+                "retry_due_ms": "bigint",
                 "started_at_ms": "bigint",
                 "progress": "text",
                 "progress_at_ms": "bigint",
@@ -135,11 +141,44 @@ TABLES: Mapping[str, Table] = {
                 **_COMMON,
             },
         ),
+        Table(
+            TIMERS,
+            {**_SESSION, "timer_id": "text"},
+            {
+                "turn": "integer",
+                "step": "integer",
+                "status": "text",
+                "set_at_ms": "bigint",
+                "due_ms": "bigint",
+                "ended_at_ms": "bigint",
+                **_COMMON,
+            },
+        ),
+        Table(
+            OUTCOMES,
+            {**_SESSION, "command_offset": "bigint"},
+            {
+                "partition": "integer",
+                "command_id": "text",
+                "command": "text",
+                "actor": "text",
+                "channel": "text",
+                "decided_at_ms": "bigint",
+                "events": "integer",
+                "parked_seq": "bigint",
+                "failed_check": "text",
+                "reason": "text",
+                "detail": "text",
+                **_COMMON,
+            },
+        ),
     )
 }
 _COUNTS = {
     "messages": 0,
     "refusals": 0,
+    "command_offset": -1,
+    "events": 0,
     "late_results": 0,
     "recovered": False,
     ESCAPED: "",
@@ -156,7 +195,8 @@ class Change(NamedTuple):
     """What one event does to one row: values to set, a counter to raise, and which values were escaped.
 
     `creates` says that no earlier event touched the row, so nothing need be looked up. `releases` restores the
-    status from which the session was held.
+    status from which the session was held. `heard` is the offset of the command behind the event: the row keeps the
+    highest, since what was kept while a session was held is decided later.
     """
 
     table: str
@@ -166,6 +206,7 @@ class Change(NamedTuple):
     escaped: tuple[str, ...] = ()
     creates: bool = False
     releases: bool = False
+    heard: int = -1
 
 
 def fold(row: Row, change: Change) -> None:
@@ -179,6 +220,8 @@ def fold(row: Row, change: Change) -> None:
         row[change.raises] += 1
     if change.releases:
         row["status"] = row["resting_status"]
+    if change.heard > -1 and change.heard > row["command_offset"]:
+        row["command_offset"] = change.heard
 
 
 def fold_all(rows: Rows, changes: Iterable[Change]) -> None:

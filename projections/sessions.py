@@ -31,7 +31,7 @@ def said(session: Values, envelope: r.Envelope, body: Said) -> Change:
     row = session.row
     match body:
         case r.MessageReceived():
-            return session.change(SESSIONS, raises="messages")
+            return session.change(SESSIONS, heard=envelope.cause.offset, raises="messages")
         case r.ReplySent():
             session.put("last_reply", escaping.payload(body.message))
         case r.SessionWaiting():
@@ -53,7 +53,7 @@ def said(session: Values, envelope: r.Envelope, body: Said) -> Change:
             row["turn"] = 0
             session.text("opened_by", envelope.actor)
             session.text("workflow", body.workflow)
-    return session.change(SESSIONS)
+    return session.change(SESSIONS, heard=envelope.cause.offset)
 
 
 def _owed(session: Values, body: r.SessionWaiting | r.TurnCompleted) -> None:
@@ -74,7 +74,7 @@ def _owed(session: Values, body: r.SessionWaiting | r.TurnCompleted) -> None:
     session.put("next_valid", escaping.value(valid))
 
 
-def ended(session: Values, body: Ended) -> Change:
+def ended(session: Values, envelope: r.Envelope, body: Ended) -> Change:
     """How the session came to its end, or that somebody asked for it."""
     row = session.row
     match body:
@@ -88,15 +88,15 @@ def ended(session: Values, body: Ended) -> Change:
             session.text("cancel_reason", body.reason)
         case r.SessionCancelled():
             row.update(_NONE_LEFT, status=Status.CANCELLED, held_reason=None, held_detail=None)
-    return session.change(SESSIONS)
+    return session.change(SESSIONS, heard=envelope.cause.offset)
 
 
-def held(session: Values, body: Held) -> Change:
+def held(session: Values, envelope: r.Envelope, body: Held) -> Change:
     """Why the session cannot go on, or that it does again; and what was asked in vain."""
     row = session.row
     match body:
         case r.CommandRefused():
-            return session.change(SESSIONS, raises="refusals")
+            return session.change(SESSIONS, heard=envelope.cause.offset, raises="refusals")
         case r.SessionHeld():
             row["status"] = Status.RECOVERING
             session.text("held_reason", body.reason)
@@ -110,7 +110,7 @@ def held(session: Values, body: Held) -> Change:
             session.text("held_detail", told)
         case r.SessionReleased():
             row.update(held_reason=None, held_detail=None, waiting_for="[]")
-            return session.change(SESSIONS, releases=True)
+            return session.change(SESSIONS, heard=envelope.cause.offset, releases=True)
         case r.CommandParked():
             pass  # it is decided on release, and its events then say what came of it
-    return session.change(SESSIONS)
+    return session.change(SESSIONS, heard=envelope.cause.offset)

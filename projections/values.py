@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Any
 
 from ..events import records as r
 from ..events.errors import Rejected
 from . import escaping
-from .rows import Change, Row
+from .rows import Change, Key, Row
 
 
 class Unprojectable(Rejected):
@@ -15,14 +16,19 @@ class Unprojectable(Rejected):
 
 
 class Values:
-    """What an event sets in the row of this key."""
+    """What an event sets in one row of its session; `more` are the parts of the row's key behind the session.
+
+    Texts of a key that Postgres cannot hold raise `Unprojectable`.
+    """
 
     __slots__ = ("escaped", "key", "row")
 
-    def __init__(self, envelope: r.Envelope, key: tuple[str, ...]) -> None:
-        if not all(map(escaping.is_plain, key)):
-            raise Unprojectable(f"the key {key!r} holds text that postgres cannot")
-        self.key = key
+    def __init__(self, envelope: r.Envelope, *more: Any) -> None:
+        key = (envelope.tenant, envelope.session_id, *more)
+        for part in key:
+            if type(part) is str and not (part.isascii() and "\0" not in part):
+                _check_plain(part, key)
+        self.key: Key = key
         self.row: Row = {"seq": envelope.seq}
         self.escaped: tuple[str, ...] = ()
 
@@ -34,8 +40,8 @@ class Values:
 
     def text(self, column: str, value: str | None) -> None:
         """A text column."""
-        if value is None or escaping.is_plain(value):
-            self.row[column] = value
+        if value is None or (value.isascii() and "\0" not in value):
+            self.row[column] = value  # nearly all of them, and this is asked of each
         else:
             self.put(column, escaping.text(value))
 
@@ -53,6 +59,12 @@ class Values:
         raises: str | None = None,
         creates: bool = False,
         releases: bool = False,
+        heard: int = -1,
     ) -> Change:
         """All of it, for `fold`."""
-        return Change(table, self.key, self.row, raises, self.escaped, creates, releases)
+        return Change(table, self.key, self.row, raises, self.escaped, creates, releases, heard)
+
+
+def _check_plain(part: str, key: Key) -> None:
+    if not escaping.is_plain(part):
+        raise Unprojectable(f"the key {key!r} holds text that postgres cannot")

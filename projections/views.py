@@ -47,11 +47,15 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One transaction: whole rows per table, gaps, and per partition its position before and after."""
+    """One transaction: whole rows per table, gaps, and per partition its position before and after.
+
+    `times` has the newest time of a record per partition, on the log's clock; none where only the end moved.
+    """
 
     moves: Mapping[Place, tuple[int, int]]
     rows: Mapping[str, Sequence[Row]] = field(default_factory=dict)
     gaps: Sequence[Gap] = ()
+    times: Mapping[Place, int] = field(default_factory=dict)
 
 
 class Views(Protocol):

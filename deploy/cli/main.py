@@ -15,7 +15,19 @@ from typing import Annotated
 import typer
 
 from ..exits import Exit
-from . import activities, approvals, arrivals, audit, letters, run, sessions, stack, tail, topics
+from . import (
+    activities,
+    approvals,
+    arrivals,
+    audit,
+    letters,
+    projections,
+    run,
+    sessions,
+    stack,
+    tail,
+    topics,
+)
 from .errors import explain
 
 app = typer.Typer(
@@ -42,6 +54,7 @@ app.command("processor", rich_help_panel=RUN)(run.processor)
 app.command("worker", rich_help_panel=RUN)(run.worker)
 app.command("projector", rich_help_panel=RUN)(run.projector)
 app.add_typer(topics.app, name="topics", rich_help_panel=RUN)
+app.add_typer(projections.app, name="projections", rich_help_panel=RUN)
 app.add_typer(sessions.app, name="session", rich_help_panel=ASK)
 app.add_typer(approvals.app, name="approval", rich_help_panel=ASK)
 app.add_typer(activities.app, name="activity", rich_help_panel=ASK)

@@ -9,8 +9,9 @@ from typing import Any
 
 from ...events.errors import Undecodable
 from ...events.records import Event
+from ...events.state import State
 from ..project import project
-from ..rows import SESSIONS, TABLES, Key, Row, Rows, fold_all, no_rows
+from ..rows import LEDGER, SESSIONS, TABLES, TIMERS, Key, Row, Rows, fold_all, no_rows
 from ..values import Unprojectable
 from .evidence import Violation
 from .folds import Folded
@@ -92,6 +93,7 @@ def rebuilt_equals_live(history: History, folds: dict[Session, Folded]) -> Itera
     ]
     for _, key, told in differences(evidence.rows, rebuild_rows(below)):
         yield Violation(REBUILD, "/".join(key[:2]), None, told)
+    owed = _owed(evidence.rows)
     for session, folded in folds.items():
         row = evidence.rows[SESSIONS].get(session)
         if row is None or folded.state is None or row["seq"] != folded.head.seq:
@@ -99,3 +101,33 @@ def rebuilt_equals_live(history: History, folds: dict[Session, Folded]) -> Itera
         if row["status"] != folded.state.status:
             told = f"sessions.status is {row['status']}, its events fold to {folded.state.status}"
             yield Violation(REBUILD, "/".join(session), None, told)
+        shown, folds_to = owed.get(session, set()), _owes(folded.state)
+        for word, id_, since in sorted(shown ^ folds_to):
+            side = "the views show" if (word, id_, since) in shown else "its events fold to"
+            yield Violation(REBUILD, "/".join(session), None, f"only {side} {word} {id_} ({since})")
+
+
+def _owed(rows: Rows) -> dict[Session, set[tuple[str, str, int]]]:
+    """What is open by the views, per session: timers by their due time, activities by their newest attempt."""
+    found: dict[Session, set[tuple[str, str, int]]] = {}
+    for (tenant, session_id, timer), row in rows.get(TIMERS, {}).items():
+        if row["status"] == "set":
+            found.setdefault((tenant, session_id), set()).add(("timer", timer, row["due_ms"]))
+    for (tenant, session_id, activity), row in rows.get(LEDGER, {}).items():
+        if row["status"] in ("requested", "retrying"):
+            one = (f"{row['status']} activity", activity, row["attempts"])
+            found.setdefault((tenant, session_id), set()).add(one)
+    return found
+
+
+def _owes(state: State) -> set[tuple[str, str, int]]:
+    """The same by the fold, which knows nothing of rows."""
+    timers = {("timer", timer.timer_id, timer.due_ms) for timer in state.timers}
+    return timers | {
+        (
+            f"{'requested' if a.retry_due_ms is None else 'retrying'} activity",
+            a.activity_id,
+            a.attempt,
+        )
+        for a in state.activities
+    }

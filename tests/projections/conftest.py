@@ -138,11 +138,12 @@ class Scribe:
             step += 1
             self.add(session, r.ReplySent(turn, step, say({"text": "done", "cents": 12.50})))
             yield
-            if rng.random() < 0.15:
-                self.add(session, r.SessionHeld("unfoldable", "because"))
-                yield
-                self.add(session, r.SessionReleased("fixed"))
-                yield
+            if rng.random() < 0.3:
+                step += 1
+                yield from self._sleep(session, turn, step, rng)
+            if rng.random() < 0.25:
+                step += 1
+                yield from self._hold(session, turn, step)
             next_valid = (r.NextValid("SendMessage", True, ""),)
             self.add(session, r.TurnCompleted(turn, step, say({"n": turn}), (), next_valid))
             yield
@@ -150,6 +151,38 @@ class Scribe:
             self.add(session, r.CancellationRequested("enough"))
             self.add(session, r.SessionCancelled((), (), ()))
             yield
+
+    def _sleep(self, session: Session, turn: int, step: int, rng) -> Iterator[None]:
+        timer = f"{turn}.{step}"
+        due_ms = self.now_ms + 50
+        self.add(session, r.TimerSet(timer, turn, step, due_ms), actor="workflow:desk")
+        yield
+        owed = (r.Obligation("timer", timer, "", due_ms, "fires"),)
+        self.add(session, r.SessionWaiting(turn, owed, ()))
+        yield
+        self.add(session, r.TimerFired(timer, due_ms), actor="clock")
+        yield
+
+    def _hold(self, session: Session, turn: int, step: int) -> Iterator[None]:
+        """Held; a command kept meanwhile is decided behind the release, as itself, and then the release goes on."""
+        self.add(session, r.SessionHeld("unfoldable", "because"))
+        yield
+        kept = self.cause(f"kept-{turn}\N{SNOWMAN}")
+        parked = r.CommandParked("SendSignal", b"\1" * 8, b"\2")
+        self.add(session, parked, cause=kept)
+        yield
+        release = self.cause("free")
+        self.add(session, r.SessionReleased("fixed"), cause=release)
+        yield
+        self.add(session, r.SignalReceived(f"kept-{turn}", "go", payload("late")), cause=kept)
+        yield
+        self.add(session, r.VersionMarked(turn, step, "change"), cause=release)
+        yield
+
+    def cause(self, command_id: str, *, offset: int | None = None) -> r.Cause:
+        """A command of its own; several events may name it."""
+        offset = len(self.records) if offset is None else offset
+        return r.Cause("test.commands.v1", 0, offset, command_id, b"\5" * 8, self.now_ms)
 
     def _act(
         self, session: Session, turn: int, step: int, rng, *, approval, proposal

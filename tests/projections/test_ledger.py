@@ -182,4 +182,4 @@ def test_stretches_versions_and_artifacts_move_a_session_and_nothing_else(open_a
         open_activity.add(S, body)
     after = session_of(open_activity)
     changed = {column for column in after if after[column] != before[column]}
-    assert changed == {"seq", "updated_at_ms"}
+    assert changed == {"seq", "updated_at_ms", "command_offset"}

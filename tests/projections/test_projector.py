@@ -9,8 +9,9 @@ from wakeful.events.codec import decode_event
 from wakeful.events.log.protocol import OffsetGone, Place
 from wakeful.projections.audit import differences, rebuild_rows
 from wakeful.projections.memory import MemoryDatabase, MemoryViews, Trouble
+from wakeful.projections.project import project
 from wakeful.projections.projector import Projector
-from wakeful.projections.rows import SESSIONS
+from wakeful.projections.rows import OUTCOMES, SESSIONS, TABLES, TIMERS, fold
 from wakeful.projections.views import Moved, Superseded
 
 POINTS = ("j.assigned", "j.polled", "j.applied", "j.commit_sent", "j.committed")
@@ -68,6 +69,68 @@ def test_a_projector_killed_at_any_point_is_resumed_by_the_next(new_scribe, make
     last = make(scribe, database, records_max=9)
     catch_up(last)
     assert_rebuilt(database, scribe)
+
+
+def never_read_back(monkeypatch):
+    """Takes every command for a new one."""
+    load = Projector._load_others
+
+    def blind(self, fresh):
+        load(self, [[c for c in changes if c.table != OUTCOMES] for changes in fresh])
+
+    monkeypatch.setattr(Projector, "_load_others", blind)
+
+
+def last_instead_of_highest(monkeypatch):
+    """A command that was kept, and is decided late, moves its session's position back."""
+
+    def fold_last(row, change):
+        fold(row, change)
+        if change.heard > -1:
+            row["command_offset"] = change.heard
+
+    def fold_all(rows, changes):
+        for change in changes:
+            row = rows[change.table].get(change.key) or TABLES[change.table].blank(change.key)
+            rows[change.table][change.key] = row
+            fold_last(row, change)
+
+    monkeypatch.setattr("wakeful.projections.projector.fold_all", fold_all)
+
+
+def timers_never_end(monkeypatch):
+    """What fires or is cancelled is still shown as set."""
+
+    def deaf(event):
+        return [c for c in project(event) if c.table != TIMERS or c.creates]
+
+    monkeypatch.setattr("wakeful.projections.projector.project", deaf)
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [never_read_back, last_instead_of_highest, timers_never_end],
+    ids=lambda m: m.__name__,
+)
+def test_a_planted_mistake_shows_as_a_difference(new_scribe, make, catch_up, monkeypatch, mistake):
+    scribe = new_scribe()
+    scribe.tell_many(12, random.Random(1))
+    mistake(monkeypatch)
+    database = MemoryDatabase()
+    catch_up(make(scribe, database, records_max=3, rows_max=0))
+    assert list(differences(database.rows, rebuild_rows(scribe.events))) != []
+
+
+def test_the_newest_time_of_a_record_is_kept_whatever_the_batches(new_scribe, make, catch_up):
+    scribe = new_scribe()
+    scribe.tell_many(4, random.Random(5))
+    newest = {}
+    for record in scribe.records:
+        newest[Place(record.topic, record.partition)] = record.timestamp_ms
+    for records_max in (1, 5, 100):
+        database = MemoryDatabase()
+        catch_up(make(scribe, database, records_max=records_max))
+        assert database.times == newest
 
 
 @pytest.mark.case("U24")

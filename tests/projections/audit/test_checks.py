@@ -11,7 +11,7 @@ from wakeful.events.headers import BATCH, BATCH_COUNT, record_headers
 from wakeful.events.log.protocol import Place
 from wakeful.events.state import STATE_VERSION, SessionState
 from wakeful.projections.audit import CHECKS, asked_by, audit
-from wakeful.projections.rows import LEDGER, SESSIONS
+from wakeful.projections.rows import LEDGER, SESSIONS, TIMERS
 
 from .tampering import on, without
 
@@ -276,4 +276,13 @@ def test_34_a_row_that_a_rebuild_does_not_give_is_found(begin, found):
 def test_34_a_status_that_the_fold_does_not_give_is_found(begin, found):
     evidence = begin().story().evidence()
     evidence.rows[SESSIONS][S]["status"] = "Running"
+    assert found(evidence) == {34}
+
+
+def test_34_a_timer_that_the_views_show_and_the_fold_does_not_owe_is_found(begin, found):
+    evidence = begin().story().evidence()
+    timer = next(iter(evidence.rows[TIMERS].values()))
+    timer["status"] = "set"
+    told = [str(v) for v in audit(evidence) if "views show timer" in str(v)]
+    assert len(told) == 1
     assert found(evidence) == {34}

@@ -1,0 +1,112 @@
+"""`projections rebuild`: the views again from the start of the log, beside the live ones, compared, then switched."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..exits import Exit, Stopped
+from .context import POSTGRES_LIMIT_S, AsJson, kafka, settings
+
+if TYPE_CHECKING:
+    from ...projections.rebuild import Progress, Rebuild
+
+app = typer.Typer(help="The views in Postgres.", no_args_is_help=True)
+
+TELL_EVERY_S = 1.0
+
+
+@app.callback()
+def _group() -> None:
+    """A group, even with one command."""
+
+
+@app.command("rebuild")
+def rebuild(
+    *,
+    accept_differences: Annotated[
+        bool,
+        typer.Option(
+            "--accept-differences", help="Put the rebuilt rows in place even where they differ."
+        ),
+    ] = False,
+    discard: Annotated[
+        bool, typer.Option("--discard", help="Drop what an earlier rebuild left, and do no more.")
+    ] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Build the views again from the events while everything runs, compare, and switch in one moment.
+
+    Rows that differ from the live ones are shown, and nothing is switched; exits with 1 then. Stopped at any point,
+    run it again: it goes on from there.
+    """
+    from ...events.codec import decode_event
+    from ...events.log.protocol import Isolation, Place
+    from ...projections.rebuild import AnotherRebuild, Differs, Rebuild, discard_rebuilt
+    from ...projections.views import Superseded
+    from ..processes import prove_postgres
+    from .output import note
+
+    given = settings()
+    prove_postgres(given, POSTGRES_LIMIT_S)
+    if discard:
+        dropped = discard_rebuilt(given.postgres_url, given.namespace)
+        note("the rebuilt rows are dropped" if dropped else "there are no rebuilt rows")
+        return Exit.DONE
+    with kafka(given) as log:
+        topic = given.topics.events
+        places = [Place(topic, number) for number in range(log.partitions(topic))]
+        reader = log.reader(Isolation.COMMITTED)
+        run = Rebuild(
+            given.postgres_url,
+            given.namespace,
+            reader,
+            places,
+            lambda record: decode_event(record.value, record.headers),
+            ends=lambda: {p: end for p, (_, end) in log.ends(places, Isolation.COMMITTED).items()},
+            rest=time.sleep,
+            accept_differences=accept_differences,
+        )
+        try:
+            _follow(run)
+        except (AnotherRebuild, Superseded) as other:
+            raise Stopped(Exit.BUSY, str(other)) from other
+        except Differs as differs:
+            _report(run.progress, switched=False, as_json=as_json)
+            raise Stopped(Exit.REFUSED, differs.message) from differs
+        finally:
+            run.close()
+            reader.close()
+    _report(run.progress, switched=True, as_json=as_json)
+    return Exit.DONE
+
+
+def _follow(run: Rebuild) -> None:
+    """Tells once in a while how far it is."""
+    from .output import note
+
+    told, next_s = "", time.monotonic()
+    for _ in run.steps():
+        progress = run.progress
+        if progress.doing != told or time.monotonic() >= next_s:
+            told, next_s = progress.doing, time.monotonic() + TELL_EVERY_S
+            of = f"{progress.done} of {progress.wanted}" if progress.wanted else ""
+            note(f"{progress.doing:10}{of}")
+
+
+def _report(progress: Progress, *, switched: bool, as_json: bool) -> None:
+    from .output import note, table, write_json
+
+    if as_json:
+        shown = [{"table": d.table, "key": d.key, "what": d.told} for d in progress.shown]
+        write_json({"switched": switched, "differing": progress.differing, "differences": shown})
+        return
+    table(
+        ("table", "key", "what"),
+        [(d.table, "/".join(map(str, d.key)), d.told) for d in progress.shown],
+    )
+    if switched:
+        also = f"; {progress.differing} rows were others before" if progress.differing else ""
+        note(f"the views show the rebuilt rows{also}")

@@ -1,0 +1,64 @@
+"""What became of each command that left an event: one row each, keyed by where the command lies in its log.
+
+A session's commands lie on one partition, so their offset tells them apart, even two that share an id. What only the
+clock owed (a timer that was due, an activity past its deadline) says nothing about what was asked.
+"""
+
+from __future__ import annotations
+
+from ..events import records as r
+from .rows import OUTCOMES, Change
+from .values import Values
+
+ASKED: dict[type, str] = {
+    r.SessionOpened: "OpenSession",
+    r.MessageReceived: "SendMessage",
+    r.TriggerReceived: "StartTurn",
+    r.SignalReceived: "SendSignal",
+    r.ApprovalGranted: "DecideApproval",
+    r.ApprovalRejected: "DecideApproval",
+    r.ActivityResolved: "ResolveActivity",
+    r.CancellationRequested: "CancelSession",
+    r.SessionReleased: "ReleaseSession",
+    r.ActivityStarted: "HeartbeatActivity",
+    r.ActivityProgressed: "HeartbeatActivity",
+    r.ActivityReturned: "ReturnActivity",
+    r.ActivityCompleted: "CompleteActivity",
+    r.ActivityFailed: "FailActivity",
+    r.ActivityRetryScheduled: "FailActivity",
+    r.ActivityUncertain: "FailActivity",
+}
+"""Facts that say what was asked: the kind of the command. Of an activity only those that a worker reported."""
+
+
+def record(envelope: r.Envelope, body: r.EventBody) -> Change:
+    """The change of the row of the command behind an event."""
+    cause = envelope.cause
+    outcome = Values(envelope, cause.offset)
+    row = outcome.row
+    row["partition"] = cause.partition
+    row["decided_at_ms"] = envelope.at_ms
+    outcome.text("command_id", cause.command_id)
+    asked = ASKED.get(type(body))
+    match body:
+        case r.ActivityFailed() | r.ActivityRetryScheduled() | r.ActivityUncertain() if (
+            not body.worker
+        ):
+            asked = None
+        case r.LateResultRecorded():
+            asked = "FailActivity" if body.result is None else "CompleteActivity"
+        case r.CommandParked():
+            asked = body.command_type
+            row["parked_seq"] = envelope.seq
+        case r.CommandRefused():
+            asked = body.command_type
+            outcome.text("failed_check", body.check)
+            outcome.text("reason", body.reason)
+            outcome.text("detail", body.detail)
+        case _:
+            pass
+    if asked is not None:
+        outcome.text("command", asked)
+        outcome.text("actor", envelope.actor)
+        outcome.text("channel", envelope.channel)
+    return outcome.change(OUTCOMES, raises="events")

@@ -1,0 +1,267 @@
+-- What people query: the views in {views} over the rows in {tables}. Views only grow at their end, so that new ones can take
+-- the place of old ones, and whatever was built on them or granted for them stays.
+
+CREATE OR REPLACE VIEW {views}.sessions AS
+    SELECT tenant, session_id, workflow, workflow_version, versions, status, held_reason, held_detail, turn,
+        waiting_for, next_valid, opened_by, {tables}.log_time(opened_at_ms) AS opened_at,
+        {tables}.log_time(updated_at_ms) AS updated_at, messages, last_reply, outcome, failure, cancel_reason,
+        refusals, seq, escaped, trigger, trigger_reason, command_offset
+    FROM {tables}.sessions;
+COMMENT ON VIEW {views}.sessions IS 'One row per agent session: where it stands and what it waits for.';
+COMMENT ON COLUMN {views}.sessions.tenant IS 'Whose session it is.';
+COMMENT ON COLUMN {views}.sessions.session_id IS 'Its name, unique within the tenant.';
+COMMENT ON COLUMN {views}.sessions.workflow IS 'The workflow it runs.';
+COMMENT ON COLUMN {views}.sessions.workflow_version IS 'The version of that workflow in its latest turn; null before the first.';
+COMMENT ON COLUMN {views}.sessions.versions IS 'Names and versions of what its latest turn was started on: workflow, model and so on.';
+COMMENT ON COLUMN {views}.sessions.status IS 'Opened, Running, Waiting, Suspended, Recovering, Completed, Failed or Cancelled.';
+COMMENT ON COLUMN {views}.sessions.held_reason IS 'Why the session cannot go on; null unless it is held. An operator releases it.';
+COMMENT ON COLUMN {views}.sessions.held_detail IS 'The same in a sentence.';
+COMMENT ON COLUMN {views}.sessions.turn IS 'The turn it is in, or was in last; 0 before the first.';
+COMMENT ON COLUMN {views}.sessions.waiting_for IS 'What it awaits: kind (activity, approval, timer, uncertain, signal, inbox), id, name, expires_at_ms and what happens then.';
+COMMENT ON COLUMN {views}.sessions.next_valid IS 'Commands that may be applied, and why the others may not, as of its last wait.';
+COMMENT ON COLUMN {views}.sessions.opened_by IS 'Who opened it.';
+COMMENT ON COLUMN {views}.sessions.opened_at IS 'When it was opened, on the log''s clock.';
+COMMENT ON COLUMN {views}.sessions.updated_at IS 'Time of its last event, on the log''s clock.';
+COMMENT ON COLUMN {views}.sessions.messages IS 'Messages received so far.';
+COMMENT ON COLUMN {views}.sessions.last_reply IS 'What the agent said last.';
+COMMENT ON COLUMN {views}.sessions.outcome IS 'The result; null unless the status is Completed.';
+COMMENT ON COLUMN {views}.sessions.failure IS 'What went wrong; null unless the status is Failed.';
+COMMENT ON COLUMN {views}.sessions.cancel_reason IS 'Why somebody asked it to stop; null unless somebody did.';
+COMMENT ON COLUMN {views}.sessions.refusals IS 'Commands that were not applied.';
+COMMENT ON COLUMN {views}.sessions.seq IS 'Events so far: the version of the session, as in expected_seq.';
+COMMENT ON COLUMN {views}.sessions.escaped IS 'Columns whose text holds what Postgres cannot: backslash doubled, \u0000 for the character.';
+COMMENT ON COLUMN {views}.sessions.trigger IS 'What started that turn: message, or the kind of another occasion.';
+COMMENT ON COLUMN {views}.sessions.trigger_reason IS 'That occasion in words; null for a message.';
+COMMENT ON COLUMN {views}.sessions.command_offset IS 'Offset in the commands topic of its latest command that left an event: what was sent before is in this row.';
+
+CREATE OR REPLACE VIEW {views}.approvals AS
+    SELECT tenant, session_id, proposal_id, turn, step, action, contract, arguments, digest, approver, status,
+        {tables}.log_time(requested_at_ms) AS requested_at, {tables}.log_time(expires_at_ms) AS expires_at,
+        decided_by, decided_on_behalf_of, {tables}.log_time(decided_at_ms) AS decided_at, comment, seq, escaped
+    FROM {tables}.approvals;
+COMMENT ON VIEW {views}.approvals IS 'One row per proposed action: who may approve it, and what was decided.';
+COMMENT ON COLUMN {views}.approvals.tenant IS 'Whose session it is.';
+COMMENT ON COLUMN {views}.approvals.session_id IS 'The session that asks.';
+COMMENT ON COLUMN {views}.approvals.proposal_id IS 'What a decision names.';
+COMMENT ON COLUMN {views}.approvals.turn IS 'The turn that asks.';
+COMMENT ON COLUMN {views}.approvals.step IS 'The step of that turn.';
+COMMENT ON COLUMN {views}.approvals.action IS 'The tool that would run with these arguments.';
+COMMENT ON COLUMN {views}.approvals.contract IS 'How that tool may be retried.';
+COMMENT ON COLUMN {views}.approvals.arguments IS 'What it would be called with.';
+COMMENT ON COLUMN {views}.approvals.digest IS 'What a decision binds to: hex, over tool, contract, arguments and approver rule.';
+COMMENT ON COLUMN {views}.approvals.approver IS 'The rule that says who may decide.';
+COMMENT ON COLUMN {views}.approvals.status IS 'requested, granted, rejected, expired or withdrawn.';
+COMMENT ON COLUMN {views}.approvals.requested_at IS 'When it was asked.';
+COMMENT ON COLUMN {views}.approvals.expires_at IS 'Until when it may be decided.';
+COMMENT ON COLUMN {views}.approvals.decided_by IS 'Who decided; null where nobody did.';
+COMMENT ON COLUMN {views}.approvals.decided_on_behalf_of IS 'For whom that person decided, if for another.';
+COMMENT ON COLUMN {views}.approvals.decided_at IS 'When it was decided, expired or was withdrawn.';
+COMMENT ON COLUMN {views}.approvals.comment IS 'What the person who decided wrote, or why it was withdrawn.';
+COMMENT ON COLUMN {views}.approvals.seq IS 'The session''s event that changed this row last.';
+COMMENT ON COLUMN {views}.approvals.escaped IS 'Columns whose text holds what Postgres cannot: backslash doubled, \u0000 for the character.';
+
+CREATE OR REPLACE VIEW {views}.ledger AS
+    SELECT l.tenant, l.session_id, l.activity_id, l.turn, l.step, l.action, l.queue, l.contract, l.digest,
+        l.idempotency_key, l.asked_by, l.on_behalf_of, l.approval, l.proposal_id, a.decided_by AS approved_by,
+        l.attempts, l.status, {tables}.log_time(l.requested_at_ms) AS requested_at,
+        {tables}.log_time(l.deadline_ms) AS deadline_at, {tables}.log_time(l.settled_at_ms) AS settled_at,
+        l.worker, l.result_digest, l.failure, l.cancel_reason, l.late_results, l.seq, l.escaped,
+        {tables}.log_time(l.since_ms) AS since, {tables}.log_time(l.started_at_ms) AS started_at, l.progress,
+        {tables}.log_time(l.progress_at_ms) AS progress_at, l.recovered, l.resolved_by, l.comment,
+        l.on_uncertain
+    FROM {tables}.ledger l
+    LEFT JOIN {tables}.approvals a
+        ON a.tenant = l.tenant AND a.session_id = l.session_id AND a.proposal_id = l.proposal_id;
+COMMENT ON VIEW {views}.ledger IS 'One row per consequential step: who asked, who approved, and how it ended.';
+COMMENT ON COLUMN {views}.ledger.tenant IS 'Whose session it is.';
+COMMENT ON COLUMN {views}.ledger.session_id IS 'The session, within its tenant.';
+COMMENT ON COLUMN {views}.ledger.activity_id IS 'The step, within its session.';
+COMMENT ON COLUMN {views}.ledger.turn IS 'The turn that took the step.';
+COMMENT ON COLUMN {views}.ledger.step IS 'Its number in that turn.';
+COMMENT ON COLUMN {views}.ledger.action IS 'The tool or model that was called.';
+COMMENT ON COLUMN {views}.ledger.queue IS 'The queue whose workers run it.';
+COMMENT ON COLUMN {views}.ledger.contract IS 'How the tool may be retried: read, write_idempotent, write_lookup, write_undo or write_once.';
+COMMENT ON COLUMN {views}.ledger.digest IS 'Of the action that ran; equals that of the approval which allowed it.';
+COMMENT ON COLUMN {views}.ledger.idempotency_key IS 'What the tool is told, the same for every attempt.';
+COMMENT ON COLUMN {views}.ledger.asked_by IS 'The actor whose command led here.';
+COMMENT ON COLUMN {views}.ledger.on_behalf_of IS 'Whose credentials the tool runs with.';
+COMMENT ON COLUMN {views}.ledger.approval IS 'none (not gated), exempt (its rule asked nobody) or granted.';
+COMMENT ON COLUMN {views}.ledger.proposal_id IS 'The approval that allowed it; null if it needed none.';
+COMMENT ON COLUMN {views}.ledger.approved_by IS 'Who approved exactly this action; null if nobody had to.';
+COMMENT ON COLUMN {views}.ledger.attempts IS 'The number of its newest attempt.';
+COMMENT ON COLUMN {views}.ledger.status IS 'requested, retrying (the next attempt is due), completed, failed, uncertain (nobody knows whether it was done: see on_uncertain) or cancelled; cancelled may have run all the same.';
+COMMENT ON COLUMN {views}.ledger.requested_at IS 'When it was decided to run it.';
+COMMENT ON COLUMN {views}.ledger.deadline_at IS 'By when it must have ended, attempts and all.';
+COMMENT ON COLUMN {views}.ledger.settled_at IS 'When it ended; null while it has not.';
+COMMENT ON COLUMN {views}.ledger.worker IS 'The worker that spoke of it last.';
+COMMENT ON COLUMN {views}.ledger.result_digest IS 'Of its result, hex; null where there is none.';
+COMMENT ON COLUMN {views}.ledger.failure IS 'The last failure: why it failed, is retried or is uncertain.';
+COMMENT ON COLUMN {views}.ledger.cancel_reason IS 'Why it was no longer wanted; null unless it was cancelled.';
+COMMENT ON COLUMN {views}.ledger.late_results IS 'Results that came after it was settled; they changed nothing.';
+COMMENT ON COLUMN {views}.ledger.seq IS 'The session''s event that changed this row last.';
+COMMENT ON COLUMN {views}.ledger.escaped IS 'Columns whose text holds what Postgres cannot: backslash doubled, \u0000 for the character.';
+COMMENT ON COLUMN {views}.ledger.since IS 'When it came to this status.';
+COMMENT ON COLUMN {views}.ledger.started_at IS 'First heartbeat of its newest attempt; null where none came, or the tool gives none.';
+COMMENT ON COLUMN {views}.ledger.progress IS 'The last that a heartbeat told of, in at most 500 characters; the next attempt is told, too.';
+COMMENT ON COLUMN {views}.ledger.progress_at IS 'When that was.';
+COMMENT ON COLUMN {views}.ledger.recovered IS 'Whether its result was looked up where an earlier call had left it.';
+COMMENT ON COLUMN {views}.ledger.resolved_by IS 'Who said what became of it while it was uncertain; null where nobody had to.';
+COMMENT ON COLUMN {views}.ledger.comment IS 'What that person wrote.';
+COMMENT ON COLUMN {views}.ledger.on_uncertain IS 'What follows where nobody knows whether it was done: wait (for a resolution) or raise (its workflow decides).';
+
+CREATE OR REPLACE VIEW {views}.activities AS
+    SELECT tenant, session_id, activity_id, turn, step, action, queue, contract,
+        CASE WHEN status = 'requested' AND started_at_ms IS NOT NULL THEN 'running' ELSE status END AS state,
+        status IN ('requested', 'retrying') OR (status = 'uncertain' AND on_uncertain = 'wait') AS open,
+        status = 'uncertain' AS uncertain, attempts, {tables}.log_time(since_ms) AS since,
+        {tables}.log_time(deadline_ms) AS deadline_at, {tables}.log_time(retry_due_ms) AS next_attempt_at,
+        {tables}.log_time(started_at_ms) AS started_at, progress, {tables}.log_time(progress_at_ms) AS progress_at,
+        worker, failure, {tables}.log_time(requested_at_ms) AS requested_at,
+        {tables}.log_time(settled_at_ms) AS settled_at, seq, escaped
+    FROM {tables}.ledger;
+COMMENT ON VIEW {views}.activities IS 'One row per call of a tool or model: how far it has come. The ledger has who asked for it and who approved.';
+COMMENT ON COLUMN {views}.activities.tenant IS 'Whose session it is.';
+COMMENT ON COLUMN {views}.activities.session_id IS 'The session, within its tenant.';
+COMMENT ON COLUMN {views}.activities.activity_id IS 'The call, within its session.';
+COMMENT ON COLUMN {views}.activities.turn IS 'The turn that asked for it.';
+COMMENT ON COLUMN {views}.activities.step IS 'Its number in that turn.';
+COMMENT ON COLUMN {views}.activities.action IS 'The tool or model that is called.';
+COMMENT ON COLUMN {views}.activities.queue IS 'The queue whose workers run it.';
+COMMENT ON COLUMN {views}.activities.contract IS 'How the tool may be retried: read, write_idempotent, write_lookup, write_undo or write_once.';
+COMMENT ON COLUMN {views}.activities.state IS 'requested (no sign of life of its newest attempt yet), running (one was seen), retrying (the next attempt is due), uncertain, completed, failed or cancelled.';
+COMMENT ON COLUMN {views}.activities.open IS 'Whether its session still owes or awaits something of it.';
+COMMENT ON COLUMN {views}.activities.uncertain IS 'Whether nobody knows if it was done.';
+COMMENT ON COLUMN {views}.activities.attempts IS 'The number of its newest attempt; all other columns speak of that one.';
+COMMENT ON COLUMN {views}.activities.since IS 'When it came to this state, or its newest attempt was handed out.';
+COMMENT ON COLUMN {views}.activities.deadline_at IS 'By when it must have ended, attempts and all.';
+COMMENT ON COLUMN {views}.activities.next_attempt_at IS 'When the next attempt is due; null unless it is retrying.';
+COMMENT ON COLUMN {views}.activities.started_at IS 'First heartbeat of its newest attempt; null where none came, or the tool gives none.';
+COMMENT ON COLUMN {views}.activities.progress IS 'The last that a heartbeat told of, in at most 500 characters.';
+COMMENT ON COLUMN {views}.activities.progress_at IS 'When that was.';
+COMMENT ON COLUMN {views}.activities.worker IS 'The worker that spoke of it last.';
+COMMENT ON COLUMN {views}.activities.failure IS 'The last failure: why it failed, is retried or is uncertain.';
+COMMENT ON COLUMN {views}.activities.requested_at IS 'When it was asked for.';
+COMMENT ON COLUMN {views}.activities.settled_at IS 'When it ended; null while it has not.';
+COMMENT ON COLUMN {views}.activities.seq IS 'The session''s event that changed this row last.';
+COMMENT ON COLUMN {views}.activities.escaped IS 'Columns whose text holds what Postgres cannot: backslash doubled, \u0000 for the character.';
+
+CREATE OR REPLACE VIEW {views}.timers AS
+    SELECT d.tenant, d.session_id, s.workflow, d.kind, d.id, d.name, d.for_whom, {tables}.log_time(d.since_ms) AS since,
+        {tables}.log_time(d.due_ms) AS due_at, s.held_reason IS NOT NULL AS held, d.seq, d.escaped
+    FROM (
+        SELECT tenant, session_id, 'timer' AS kind, timer_id AS id, NULL AS name, NULL AS for_whom, set_at_ms AS since_ms,
+            due_ms, seq, escaped
+        FROM {tables}.timers WHERE status = 'set'
+        UNION ALL
+        SELECT tenant, session_id, 'approval', proposal_id, action, approver, requested_at_ms, expires_at_ms, seq, escaped
+        FROM {tables}.approvals WHERE status = 'requested'
+        UNION ALL
+        SELECT tenant, session_id, 'activity', activity_id, action, queue, requested_at_ms, deadline_ms, seq, escaped
+        FROM {tables}.ledger WHERE status IN ('requested', 'retrying')
+        UNION ALL
+        SELECT tenant, session_id, 'retry', activity_id, action, queue, since_ms, retry_due_ms, seq, escaped
+        FROM {tables}.ledger WHERE status = 'retrying'
+    ) d
+    JOIN {tables}.sessions s ON s.tenant = d.tenant AND s.session_id = d.session_id;
+COMMENT ON VIEW {views}.timers IS 'One row per open deadline: what ends, for whom, and when.';
+COMMENT ON COLUMN {views}.timers.tenant IS 'Whose session it is.';
+COMMENT ON COLUMN {views}.timers.session_id IS 'The session, within its tenant.';
+COMMENT ON COLUMN {views}.timers.workflow IS 'What the session runs.';
+COMMENT ON COLUMN {views}.timers.kind IS 'timer (a sleep ends), approval (a proposal expires), activity (it must have ended) or retry (its next attempt is due).';
+COMMENT ON COLUMN {views}.timers.id IS 'The timer, proposal or activity.';
+COMMENT ON COLUMN {views}.timers.name IS 'The action that it is about; null for a timer.';
+COMMENT ON COLUMN {views}.timers.for_whom IS 'Who is waited for: the approver rule, or the queue whose workers run the activity; null for a timer, which waits for nobody.';
+COMMENT ON COLUMN {views}.timers.since IS 'When it was set.';
+COMMENT ON COLUMN {views}.timers.due_at IS 'When it is due, on the log''s clock.';
+COMMENT ON COLUMN {views}.timers.held IS 'Whether its session is held: then nothing happens before it is released.';
+COMMENT ON COLUMN {views}.timers.seq IS 'The session''s event that changed this row last.';
+COMMENT ON COLUMN {views}.timers.escaped IS 'Columns whose text holds what Postgres cannot: backslash doubled, \u0000 for the character.';
+
+CREATE OR REPLACE VIEW {views}.outcomes AS
+    SELECT tenant, session_id, command_id, command, actor, channel,
+        CASE WHEN reason IS NOT NULL THEN 'refused' WHEN seq = parked_seq THEN 'parked' ELSE 'accepted' END AS disposition,
+        reason, detail, {tables}.log_time(decided_at_ms) AS decided_at, events, seq, partition, command_offset, escaped
+    FROM {tables}.outcomes;
+COMMENT ON VIEW {views}.outcomes IS 'One row per command that left an event: what became of it. A repeat, and a command that was turned away at the door (see ''wakeful dlq''), leave none.';
+COMMENT ON COLUMN {views}.outcomes.tenant IS 'Whose session it is.';
+COMMENT ON COLUMN {views}.outcomes.session_id IS 'The session that was asked.';
+COMMENT ON COLUMN {views}.outcomes.command_id IS 'The id that the command came with.';
+COMMENT ON COLUMN {views}.outcomes.command IS 'What was asked: SendMessage, DecideApproval and so on; null where only what was due anyway came of it.';
+COMMENT ON COLUMN {views}.outcomes.actor IS 'Who asked; null where command is.';
+COMMENT ON COLUMN {views}.outcomes.channel IS 'By which door it came.';
+COMMENT ON COLUMN {views}.outcomes.disposition IS 'accepted, refused, or parked: kept while its session was held, and nothing has come of it yet.';
+COMMENT ON COLUMN {views}.outcomes.reason IS 'Why it was refused, in one word; null unless it was.';
+COMMENT ON COLUMN {views}.outcomes.detail IS 'What to do about that, in words.';
+COMMENT ON COLUMN {views}.outcomes.decided_at IS 'Time of the last event that it led to, on the log''s clock.';
+COMMENT ON COLUMN {views}.outcomes.events IS 'Events that it led to.';
+COMMENT ON COLUMN {views}.outcomes.seq IS 'The last of them in its session.';
+COMMENT ON COLUMN {views}.outcomes.partition IS 'Where the command lies in the commands topic.';
+COMMENT ON COLUMN {views}.outcomes.command_offset IS 'Its offset there.';
+COMMENT ON COLUMN {views}.outcomes.escaped IS 'Columns whose text holds what Postgres cannot: backslash doubled, \u0000 for the character.';
+
+CREATE OR REPLACE VIEW {views}.refusals AS
+    SELECT tenant, session_id, command, reason, failed_check, detail, actor, channel, command_id,
+        {tables}.log_time(decided_at_ms) AS refused_at, seq, escaped
+    FROM {tables}.outcomes WHERE reason IS NOT NULL;
+COMMENT ON VIEW {views}.refusals IS 'One row per command that a session did not apply, and why.';
+COMMENT ON COLUMN {views}.refusals.tenant IS 'Whose session it is.';
+COMMENT ON COLUMN {views}.refusals.session_id IS 'The session that was asked.';
+COMMENT ON COLUMN {views}.refusals.command IS 'What was asked.';
+COMMENT ON COLUMN {views}.refusals.reason IS 'Why not, in one word.';
+COMMENT ON COLUMN {views}.refusals.failed_check IS 'Which check it failed: identity, scope, ordering, freshness or authority.';
+COMMENT ON COLUMN {views}.refusals.detail IS 'What to do about it, in words.';
+COMMENT ON COLUMN {views}.refusals.actor IS 'Who asked.';
+COMMENT ON COLUMN {views}.refusals.channel IS 'By which door it came.';
+COMMENT ON COLUMN {views}.refusals.command_id IS 'The id that the command came with.';
+COMMENT ON COLUMN {views}.refusals.refused_at IS 'When, on the log''s clock.';
+COMMENT ON COLUMN {views}.refusals.seq IS 'The session''s event that changed this row last.';
+COMMENT ON COLUMN {views}.refusals.escaped IS 'Columns whose text holds what Postgres cannot: backslash doubled, \u0000 for the character.';
+
+CREATE OR REPLACE VIEW {views}.gaps AS
+    SELECT topic, partition, log_offset, reason, detail FROM {tables}.gaps;
+COMMENT ON VIEW {views}.gaps IS 'Records of the log that are not in the views, and why. Empty unless something is wrong.';
+COMMENT ON COLUMN {views}.gaps.topic IS 'The topic of the record.';
+COMMENT ON COLUMN {views}.gaps.partition IS 'Its partition.';
+COMMENT ON COLUMN {views}.gaps.log_offset IS 'Its offset.';
+COMMENT ON COLUMN {views}.gaps.reason IS 'Why it is not in the views, in one word.';
+COMMENT ON COLUMN {views}.gaps.detail IS 'The same in a sentence.';
+
+CREATE OR REPLACE VIEW {views}.positions AS
+    SELECT topic, partition, next_offset FROM {tables}.positions;
+COMMENT ON VIEW {views}.positions IS 'Up to where the log is in the views: everything below next_offset.';
+COMMENT ON COLUMN {views}.positions.topic IS 'The topic that is read.';
+COMMENT ON COLUMN {views}.positions.partition IS 'Its partition.';
+COMMENT ON COLUMN {views}.positions.next_offset IS 'Everything below this offset is in the views, or in gaps.';
+
+CREATE OR REPLACE VIEW {views}.lag AS
+    SELECT p.topic, p.partition, p.next_offset, e.log_end, greatest(e.log_end - p.next_offset, 0) AS records_behind,
+        CASE
+            WHEN e.log_end <= p.next_offset AND e.measured_at > now() - interval '10 seconds' THEN 0
+            ELSE greatest(round(extract(epoch FROM now()
+                - greatest({tables}.log_time(p.last_record_ms), e.complete_at)), 3), 0)
+        END AS seconds_behind,
+        {tables}.log_time(p.last_record_ms) AS last_record_at,
+        greatest({tables}.log_time(p.last_record_ms), e.complete_at) AS as_of, e.measured_at,
+        p.partition || ':' || p.next_offset AS position
+    FROM {tables}.positions p
+    LEFT JOIN {tables}.ends e ON e.topic = p.topic AND e.partition = p.partition;
+COMMENT ON VIEW {views}.lag IS 'One row per partition of the events: up to where it is in the views, and how far behind that is.';
+COMMENT ON COLUMN {views}.lag.topic IS 'The topic that is read.';
+COMMENT ON COLUMN {views}.lag.partition IS 'Its partition.';
+COMMENT ON COLUMN {views}.lag.next_offset IS 'Everything below this offset is in the views, or in gaps.';
+COMMENT ON COLUMN {views}.lag.log_end IS 'Where the log ended when the projector looked last, about once a second.';
+COMMENT ON COLUMN {views}.lag.records_behind IS 'Offsets between the two: at most so many records are missing, since the marks of transactions have offsets, too.';
+COMMENT ON COLUMN {views}.lag.seconds_behind IS 'How old the views may be: 0 while nothing is missing. It grows when no projector runs.';
+COMMENT ON COLUMN {views}.lag.last_record_at IS 'Time of the newest record in the views, on the log''s clock.';
+COMMENT ON COLUMN {views}.lag.as_of IS 'The views have all that was in the partition at this time.';
+COMMENT ON COLUMN {views}.lag.measured_at IS 'When the projector looked at the log''s end last.';
+COMMENT ON COLUMN {views}.lag.position IS 'The position as a token: ''partition:offset''. Several are joined by commas; reached() takes them.';
+
+CREATE OR REPLACE FUNCTION {views}.reached(wanted text) RETURNS boolean
+    LANGUAGE sql STABLE
+    RETURN NOT EXISTS (
+        SELECT FROM unnest(string_to_array(wanted, ',')) AS w(token)
+        LEFT JOIN {views}.lag p ON p.partition = split_part(w.token, ':', 1)::integer
+        WHERE coalesce(p.next_offset, 0) < split_part(w.token, ':', 2)::bigint
+    );
+COMMENT ON FUNCTION {views}.reached(text) IS 'Whether the views, as this statement sees them, have all below a position: ''partition:offset'', several joined by commas.';
