@@ -12,7 +12,7 @@ from ..exits import Stopped
 from ..supervisor import Supervisor
 from .board import Board
 from .report import Kill
-from .view import View
+from .view import View, counted
 
 VICTIMS = ("worker-models-0", "processor-0", "worker-desk-0")
 
@@ -87,9 +87,5 @@ class Killer:
         self.kills.append(Kill(victim, pid, self.now_ms()))
         self.board.kills = len(self.kills)
         self._due_s = now_s + APART_S
-        told = f" in the middle of {_counted(under_way, what)}" if under_way else ""
+        told = f" in the middle of {counted(under_way, what)}" if under_way else ""
         self.view.line(f"kill -9 {pid} ({victim}){told}")
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'s' * (count != 1)}"

@@ -225,8 +225,9 @@ def _undisturbed_end() -> Iterator[None]:
         raise KeyboardInterrupt
 
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.getsignal(number) for number in numbers}
-    for number in before:
+    handlers = {number: signal.getsignal(number) for number in numbers}
+    before = {n: handler for n, handler in handlers.items() if handler is not signal.SIG_IGN}
+    for number in before:  # what nohup ignores stays ignored
         signal.signal(number, end)
     try:
         yield

@@ -82,9 +82,11 @@ def _stop(stack: Stack, users: IO[str], view: View) -> None:
     elif other is not None and other.alive:
         view.line("the stack stays up: 'wakeful run' uses it; 'wakeful down' stops it")
     else:
-        view.line("stopping the stack, which was not running before; its data stays")
-        _sign(users, started=False)
-        stack.down()
+        try:
+            view.line("stopping the stack, which was not running before; its data stays")
+        finally:  # also when nobody reads that any more
+            _sign(users, started=False)
+            stack.down()
 
 
 def _alone(users: IO[str]) -> bool:

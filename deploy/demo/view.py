@@ -100,10 +100,14 @@ class View:
 def plain(board: Board) -> str:
     """The board in one line."""
     sessions = ", ".join(f"{count} {status}" for status, count in board.sessions.items())
-    return (
-        f"{board.answered}/{board.messages} answered, {board.charges} charges, {sessions or 'no session yet'}, "
-        f"{board.kills} kills, {board.per_s:.1f}/s"
-    )
+    told = [
+        f"{board.answered}/{board.messages} answered",
+        counted(board.charges, "charge"),
+        sessions or "no session yet",
+        counted(board.kills, "kill"),
+        f"{board.per_s:.1f}/s",
+    ]
+    return ", ".join(told)
 
 
 def live(board: Board) -> Table:
@@ -119,6 +123,11 @@ def live(board: Board) -> Table:
     rows.add_row("charges", Text(f"{board.charges}, {board.cents / 100:,.2f} in all{found}"))
     rows.add_row("kills", Text(str(board.kills)))
     return rows
+
+
+def counted(count: int, what: str) -> str:
+    """`1 kill`, `2 kills`."""
+    return f"{count} {what}{'s' * (count != 1)}"
 
 
 def printable(text: str) -> str:
