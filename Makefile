@@ -27,7 +27,7 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	$(BIN)/python -m pip install $(QUIET) --no-deps --no-build-isolation -e .
 	touch $(STAMP)
 
-demo: install  ## run the triage agent over customer messages, with two kills in the middle
+demo: install  ## run the refund desk over customers' messages, with three kills in the middle
 	$(BIN)/wakeful demo
 
 test: install  ## run all tests on a local stack of their own

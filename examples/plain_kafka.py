@@ -1,4 +1,4 @@
-"""Wakeful for Kafka users in any language: Avro on two topics, and `wakeful run` for refund_desk.py."""
+"""Wakeful for Kafka users in any language: Avro on two topics, and `wakeful run` for hello.py."""
 
 import io
 import json
@@ -42,8 +42,8 @@ producer = Producer({"bootstrap.servers": bootstrap(), "partitioner": "murmur2_r
 own = {"group.id": SESSION, "auto.offset.reset": "earliest"}
 consumer = Consumer({"bootstrap.servers": bootstrap(), **own})
 consumer.subscribe([f"{NAMESPACE}.outcomes.v1"])
-text = json.dumps({"text": "order-7"}).encode()
-send("OpenSession", "alice", workflow="refund-desk")
+text = json.dumps({"text": "it came broken"}).encode()
+send("OpenSession", "alice", workflow="hello")
 message = {"encoding": "json", "inline": text, "digest": b"", "size": len(text)}
 send("SendMessage", "alice", message=message)
 for record in iter(lambda: consumer.poll(60), None):
@@ -53,6 +53,6 @@ for record in iter(lambda: consumer.poll(60), None):
         if outcome["kind"] == "approval_wanted":  # the digest binds it to exactly this action
             action = {name: outcome[name] for name in ("proposal_id", "digest")}
             send("DecideApproval", "sue", **action, decision="approve", comment="fine")
-        if outcome["kind"] in ("completed", "failed", "refused", "held"):
-            raise SystemExit(outcome["kind"] != "completed")
-raise SystemExit("no outcome within 60 s: is `wakeful run examples/refund_desk.py` running?")
+        if outcome["kind"] in ("reply", "failed", "refused", "held"):
+            raise SystemExit(outcome["kind"] != "reply")
+raise SystemExit("no outcome within 60 s: is `wakeful run examples/hello.py` running?")

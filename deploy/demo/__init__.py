@@ -1,1 +1,1 @@
-"""`wakeful demo`: a triage agent over customer messages, killed twice in the middle, and a report that checks it."""
+"""`wakeful demo`: the refund desk under `kill -9` and lost answers, and a report that checks what is left."""

@@ -1,9 +1,10 @@
-"""Gathers what the report is made from: every topic, the rows in Postgres, the outbox, the supervisor's memory."""
+"""Gathers what the report is made from: every topic, the rows in Postgres, the payment service's book, the papers."""
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from ...commands.wire import decode_command
 from ...events.codec import decode_event
@@ -13,8 +14,9 @@ from ...projections.postgres import stored_rows
 from ...projections.queries import Queries
 from ..settings import Settings
 from .messages import Incoming
-from .outbox import Outbox
-from .report import Evidence, Kill
+from .papers import Papers
+from .payments import read_book
+from .report import Evidence, Kill, Promises
 
 VIEWS_LIMIT_MS = 30_000
 
@@ -32,10 +34,12 @@ def gather(
     log: Log,
     settings: Settings,
     queues: Sequence[str],
+    *,
     messages: Sequence[Incoming],
-    outbox: Outbox,
+    promises: Promises,
+    papers: Papers,
+    book: Path,
     kills: Sequence[Kill],
-    exit_codes: Mapping[str, Sequence[int]],
 ) -> Evidence:
     """The evidence of a run whose processes have ended."""
     rows = stored_rows(settings.postgres_url, settings.namespace)
@@ -43,16 +47,18 @@ def gather(
     return Evidence(
         tenant=settings.tenant,
         messages=messages,
+        promises=promises,
         events=[decode_event(record.value, record.headers) for record in found.events],
         rows=rows,
-        answers=outbox.answers(),
-        calls=outbox.calls(),
-        kills=_seen(kills, exit_codes),
+        charges=read_book(book).charges,
+        letters=papers.letters(),
+        calls=papers.calls(),
+        kills=kills,
         violations=[str(violation) for violation in audit(found, asked_by(decode_command))],
     )
 
 
-def _seen(kills: Sequence[Kill], exit_codes: Mapping[str, Sequence[int]]) -> list[Kill]:
+def seen_kills(kills: Sequence[Kill], exit_codes: Mapping[str, Sequence[int]]) -> list[Kill]:
     """The kills that the supervisor saw end a process: an exit by SIGKILL for each."""
     left = {name: list(codes).count(-signal.SIGKILL) for name, codes in exit_codes.items()}
     seen = []

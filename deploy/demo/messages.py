@@ -1,4 +1,7 @@
-"""What customers wrote: JSON Lines with `text`, and `customer` where known, read whole before anything starts."""
+"""What customers wrote: JSON Lines with `text`, and `customer` where known, read whole before anything starts.
+
+All messages of one customer go to one session, in their order. One without a customer has a session to itself.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from ...events.limits import PAYLOAD_MAX
 from ...events.payloads import canonical_json
 
 MESSAGES_MAX = 10_000
-"""One session each; more is a load test, and `make bench` is that."""
+"""One turn each; more is a load test, and `make bench` is that."""
 
 TEXT_BYTES_MAX = PAYLOAD_MAX - 4_096
 """What one record may carry, less what is around the text."""
@@ -27,21 +30,22 @@ class InputRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """One message: its line in the file, what was written, and by whom (empty where not known)."""
+    """One message: its line in the file, what was written, by whom (empty where not known), and its session."""
 
     line: int
     text: str
     customer: str
+    session_id: str
 
     @property
-    def session_id(self) -> str:
-        """Of the one session that takes care of it."""
-        return f"m{self.line:05d}"
+    def message_id(self) -> str:
+        """The id that it is sent under: sent again, it changes nothing."""
+        return f"line-{self.line}"
 
 
 def own_messages() -> list[Incoming]:
     """The sixty that come with the package."""
-    text = resources.files(__package__).joinpath("messages.jsonl").read_bytes()
+    text = resources.files(f"{__package__}.refund_desk").joinpath("messages.jsonl").read_bytes()
     return parse(text.splitlines(), "messages.jsonl")
 
 
@@ -66,6 +70,7 @@ def parse(lines: Iterable[bytes], name: str) -> list[Incoming]:
 
 def _parse(lines: Iterable[bytes], name: str) -> Iterator[Incoming]:
     count = 0
+    sessions: dict[str, str] = {}
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -75,9 +80,13 @@ def _parse(lines: Iterable[bytes], name: str) -> Iterator[Incoming]:
                 f"{name}:{number}: more than {MESSAGES_MAX} messages: split the file"
             )
         try:
-            yield _message(number, _object(line))
+            text, customer = _said(_object(line))
         except InputRefused as error:
             raise InputRefused(f"{name}:{number}: {error}") from error
+        own = f"s{number:05d}"
+        yield Incoming(
+            number, text, customer, sessions.setdefault(customer, own) if customer else own
+        )
 
 
 def _object(line: bytes) -> dict[str, Any]:
@@ -96,7 +105,8 @@ def _object(line: bytes) -> dict[str, Any]:
     return value
 
 
-def _message(number: int, value: dict[str, Any]) -> Incoming:
+def _said(value: dict[str, Any]) -> tuple[str, str]:
+    """The text, and the customer."""
     if "text" not in value:
         raise InputRefused("the object has no 'text'")
     text, customer = value["text"], value.get("customer")
@@ -110,7 +120,7 @@ def _message(number: int, value: dict[str, Any]) -> Incoming:
     if not isinstance(customer, str) or len(customer) > CUSTOMER_LENGTH_MAX:
         told = f"must be a text of up to {CUSTOMER_LENGTH_MAX} characters"
         raise InputRefused(f"'customer' {told}, got {_kind(customer)}")
-    return Incoming(number, text, customer)
+    return text, customer
 
 
 def _kind(value: Any) -> str:

@@ -1,16 +1,15 @@
-"""One run of the demo: a stack, a fresh namespace, supervised processes, the drive, the evidence, the report."""
+"""One run of the demo: a stack, a namespace, a payment service, supervised processes, the drive, the report."""
 
 from __future__ import annotations
 
 import json
-import secrets
+import os
 import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from time import monotonic
 from types import FrameType
 from typing import Any
 
@@ -24,15 +23,22 @@ from ..processes import apply_topics, check_cluster, prepare_views
 from ..settings import Settings, load_settings
 from ..supervisor import Supervisor
 from . import evidence
+from .approver import Approver
+from .board import Board
+from .customers import Customers
 from .drive import Drive
+from .killer import VICTIMS, CallWatch, Killer
 from .messages import Incoming
 from .model import model_from
-from .outbox import Outbox
+from .papers import CALLS
+from .payments import Service
+from .refund_desk import desk
 from .report import Evidence, Report, as_json, compute
-from .shared_stack import remember, remove, shared_stack
-from .triage import APP, OUTBOX
+from .runs import Options, Run
+from .shared_stack import shared_stack
 from .view import View
 
+APP = desk.__name__
 PROCESSORS = 2
 SUPERVISOR = "demo-supervisor"
 CUSTOMERS = "demo-customers"
@@ -41,110 +47,156 @@ DRAIN_S = 8.0
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The report, and where it comes from."""
+    """The report, and where it comes from; `removed` says that topics and views are gone."""
 
     report: Report
     namespace: str
-    outbox: Path
-    seconds: float
+    folder: Path
     removed: bool
 
     def to_json(self) -> dict[str, Any]:
         """One object."""
         numbers = as_json(self.report)
         problems = numbers.pop("problems")
-        return {
-            **numbers,
-            "seconds": self.seconds,
-            "namespace": self.namespace,
-            "outbox": str(self.outbox),
-            "problems": problems,
-        }
+        where = {"namespace": self.namespace, "folder": str(self.folder)}
+        return {**numbers, **where, "problems": problems}
 
 
-def run(messages: Sequence[Incoming], environ: Mapping[str, str], *, asks: bool) -> Result:
+def run(messages: Sequence[Incoming], environ: Mapping[str, str], options: Options) -> Result:
     """Runs the demo over these messages and reports; everything it started has ended when it returns."""
-    since_s = monotonic()
-    base = load_settings(environ)
-    namespace = f"demo-{secrets.token_hex(3)}"
-    home = base.home / "demo" / namespace
-    outbox = Outbox(home / "outbox")
+    home = load_settings(environ).home
     with ExitStack() as ending, View() as view:
         ending.enter_context(_undisturbed_end())
-        ending.enter_context(shared_stack(base.home, environ, view))
-        settings = load_settings(environ).model_copy(update={"namespace": namespace, "home": home})
-        outbox.prepare()
-        remember(settings)
-        view.line(
-            f"namespace {namespace}, model {model_from(environ).name}, outbox {outbox.folder}"
-        )
+        asked = options.digest(messages)
+        one = ending.enter_context(shared_stack(home, environ, asked, view))
+        namespace, folder = one.settings.namespace, one.settings.home
+        view.line(f"{namespace} in {folder}, model {model_from(environ).name}")
         try:
-            found = _play(settings, environ, messages, outbox, view, asks=asks)
+            found = _play(one, environ, messages, options, view)
         except KeyboardInterrupt:
+            one.end()
             view.line("stopped; every process of the demo has ended")
             raise
         report = compute(found)
+        one.end()
         removed = report.kept and bool(environ.get("WAKEFUL_KAFKA"))
         if removed:
-            remove(settings)
+            one.remove()
             view.line(f"removed the topics and views of {namespace}: the broker is not ours")
-    seconds = round(monotonic() - since_s, 1)
-    result = Result(report, namespace, outbox.folder, seconds, removed)
-    (home / "report.json").write_text(json.dumps(result.to_json(), indent=2), encoding="utf-8")
+        result = Result(report, namespace, folder, removed)
+        told = json.dumps(result.to_json(), indent=2)
+        (folder / "report.json").write_text(told, encoding="utf-8")
     return result
 
 
 def _play(
-    settings: Settings,
-    environ: Mapping[str, str],
-    messages: Sequence[Incoming],
-    outbox: Outbox,
-    view: View,
-    *,
-    asks: bool,
+    one: Run, environ: Mapping[str, str], messages: Sequence[Incoming], options: Options, view: View
 ) -> Evidence:
-    queues = load_app(APP).queues
-    with KafkaLog(settings.kafka_servers, client_id=f"{settings.namespace}.demo") as log:
+    settings, queues = one.settings, load_app(APP).queues
+    with ExitStack() as opened:
+        log = opened.enter_context(
+            KafkaLog(settings.kafka_servers, client_id=f"{settings.namespace}.demo")
+        )
         check_cluster(settings, log.cluster_id())
         apply_topics(log, settings, queues)
         prepare_views(settings)
+        one.shop.create()
+        payments = opened.enter_context(Service(one.book, *options.payment_flags))
+        view.line(f"payment service {payments.pid} charges {_keys(options)}{_faults(options)}")
         supervisor = Supervisor(
             settings,
             APP,
             queues=queues,
             processors=PROCESSORS,
-            environ={**environ, OUTBOX: str(outbox.folder.absolute())},
+            environ={**environ, **_outside(one, payments)},
         )
-        with ExitStack() as opened:
-            supervisor.start()
-            opened.callback(supervisor.stop, DRAIN_S)
-            view.line(f"started {', '.join(supervisor.names)}")
-            drive = Drive(
-                log=log,
-                topics=settings.topics,
-                supervisor=supervisor,
-                customers=opened.enter_context(_client(log, settings, CUSTOMERS)),
-                decider=opened.enter_context(
-                    _client(log, settings, settings.actor if asks else SUPERVISOR)
-                ),
-                outbox=outbox.folder,
-                messages=messages,
-                view=view,
-                asks=asks,
-                now_ms=SystemClock().now_ms,
-            )
-            if drive.run():
-                view.line("every session has ended; waiting for the views")
-            else:
-                view.line("nothing moves any more: the report says what is missing")
-            try:
-                evidence.wait_for_views(log, settings)
-            except Transient as late:
-                view.line(str(late))
-        view.line("processes ended; reading topics, Postgres and the outbox for the report")
+        with _running(supervisor):
+            named = [f"{name} {pid}" for name, pid in supervisor.pids().items()]
+            view.line(f"started {', '.join(named[:3])},")
+            view.line(f"        {', '.join(named[3:])}; this is {os.getpid()}")
+            killer = _drive(one, log, supervisor, messages, options, view)
+        view.line("processes ended; reading topics, Postgres and the book for the report")
+        promises = options.promises
+        if one.resumed:  # whatever it had killed before, it was killed itself
+            promises = replace(promises, kills_min=0, recovered_min=0, seconds_max=None)
         return evidence.gather(
-            log, settings, queues, messages, outbox, drive.kills, supervisor.exit_codes
+            log,
+            settings,
+            queues,
+            messages=messages,
+            promises=promises,
+            papers=one.papers,
+            book=one.book,
+            kills=evidence.seen_kills(killer.kills, supervisor.exit_codes),
         )
+
+
+def _drive(
+    one: Run,
+    log: KafkaLog,
+    supervisor: Supervisor,
+    messages: Sequence[Incoming],
+    options: Options,
+    view: View,
+) -> Killer:
+    settings, board = one.settings, Board(len(messages))
+    killer = Killer(
+        supervisor,
+        CallWatch(one.papers.folder / CALLS),
+        board,
+        view,
+        SystemClock().now_ms,
+        () if options.calm else VICTIMS,
+    )
+    decides = settings.actor if options.ask else SUPERVISOR
+    with _client(log, settings, CUSTOMERS) as wrote, _client(log, settings, decides) as decider:
+        customers = Customers(wrote, messages)
+        drive = Drive(
+            log=log,
+            topics=settings.topics,
+            supervisor=supervisor,
+            customers=customers,
+            approver=Approver(decider, view, options.ask, customers.text_of),
+            killer=killer,
+            board=board,
+            book=one.book,
+            view=view,
+        )
+        if drive.run():
+            view.line("every message has its answer; waiting for the views")
+        else:
+            view.line("nothing moves any more: the report says what is missing")
+        try:
+            evidence.wait_for_views(log, settings)
+        except Transient as late:
+            view.line(str(late))
+    return killer
+
+
+def _outside(one: Run, payments: Service) -> dict[str, str]:
+    """Where the agent finds what is not Wakeful's."""
+    folder = str(one.papers.folder.absolute())
+    return {"REFUND_DESK_FOLDER": folder, "REFUND_DESK_PAYMENTS": payments.url}
+
+
+def _keys(options: Options) -> str:
+    return "each key once" if options.dedupe else "a key twice"
+
+
+def _faults(options: Options) -> str:
+    if options.late_commit:
+        return ", 1 refund in 5 after it has hung up"
+    return "" if options.calm else ", loses 1 answer in 5"
+
+
+@contextmanager
+def _running(supervisor: Supervisor) -> Iterator[None]:
+    """Stops it with less patience than it has of its own."""
+    supervisor.start()
+    try:
+        yield
+    finally:
+        supervisor.stop(DRAIN_S)
 
 
 def _client(log: KafkaLog, settings: Settings, actor: str) -> Client:
@@ -162,7 +214,7 @@ def _client(log: KafkaLog, settings: Settings, actor: str) -> Client:
 
 @contextmanager
 def _undisturbed_end() -> Iterator[None]:
-    """Ctrl-C and SIGTERM end the run in order; a second one does not disturb that."""
+    """Ctrl-C, SIGTERM and a closed terminal end the run in order; a second one does not disturb that."""
     if threading.current_thread() is not threading.main_thread():
         yield  # signals are the main thread's
         return
@@ -172,8 +224,10 @@ def _undisturbed_end() -> Iterator[None]:
             signal.signal(number, signal.SIG_IGN)
         raise KeyboardInterrupt
 
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    for number in before:
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    handlers = {number: signal.getsignal(number) for number in numbers}
+    before = {n: handler for n, handler in handlers.items() if handler is not signal.SIG_IGN}
+    for number in before:  # what nohup ignores stays ignored
         signal.signal(number, end)
     try:
         yield

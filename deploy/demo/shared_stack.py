@@ -1,85 +1,78 @@
 """The stack under the demos of one home: who starts it, who stops it, and what earlier runs have left in it.
 
-`<home>/demo/lock` is held by every demo that runs. One that finds itself alone forgets the earlier runs: their topics
-and views go, so that the broker does not fill up; their answers and reports stay.
+`<home>/demo/lock` is held by every demo that runs. One that finds itself alone goes on with the run that was cut, if it
+was asked for the same, and forgets the others: their topics and views go, so that the broker does not fill up; their
+papers and reports stay.
 """
 
 from __future__ import annotations
 
 import fcntl
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from ...events.log.kafka import KafkaLog
-from ...processors.app import load_app
-from ...projections.database import drop
 from ..exits import Exit, Stopped
 from ..run_file import RunFile
-from ..settings import Settings, load_settings
+from ..settings import load_settings
 from ..stack import Stack, StackError
-from .triage import APP
+from .runs import Run, cut_run, earlier_runs, new_run
 from .view import View
 
 STARTED = "the stack was started by a demo"
-"""In the lock file, while that is so."""
-
-CLUSTER = "cluster"
-"""A file in a run's folder: the cluster that has its topics."""
+"""In the lock file, while that is so; a demo that was killed leaves it there for the next one."""
 
 
 @contextmanager
-def shared_stack(home: Path, environ: Mapping[str, str], view: View) -> Iterator[None]:
-    """A running stack; the last of the demos that use it stops it again, if a demo has started it."""
+def shared_stack(home: Path, environ: Mapping[str, str], asked: str, view: View) -> Iterator[Run]:
+    """A running stack, and the run to make on it; the last of the demos that use it stops it, if a demo has started it."""
     stack = Stack(home, environ=environ)
     lock = home / "demo" / "lock"
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("a+") as users:
         alone = _alone(users)
         if alone:
-            users.truncate(0)
-            if stack.endpoints() is None:
-                users.write(STARTED)
-                users.flush()
+            _sign(users, started=stack.endpoints() is None or _is_signed(users))
         else:
             fcntl.flock(users, fcntl.LOCK_SH)
         try:
             stack.up(view.line)
+            run = _choose(environ, asked, view, alone=alone)
+            run.begin(asked)
             if alone:
-                _forget(lock.parent, load_settings(environ), view)
                 fcntl.flock(users, fcntl.LOCK_SH)
-            yield
+            yield run
         except StackError as error:
             raise Stopped(Exit.UNAVAILABLE, str(error)) from error
         finally:
-            users.seek(0)
-            if users.read() == STARTED:
+            if _is_signed(users):
                 _stop(stack, users, view)
 
 
-def remember(settings: Settings) -> None:
-    """Notes which cluster will have the topics of this run."""
-    (settings.home / CLUSTER).write_text(settings.cluster_id or "", encoding="utf-8")
+def _choose(environ: Mapping[str, str], asked: str, view: View, *, alone: bool) -> Run:
+    settings = load_settings(environ)
+    earlier = earlier_runs(settings) if alone else []
+    cut = cut_run(earlier, asked)
+    for run in earlier:
+        if run is not cut:
+            view.line(f"removing topics and views of the earlier run {run.settings.namespace}")
+            run.remove()
+    if cut:
+        view.line(f"run {cut.settings.namespace} was cut in the middle: going on with it")
+    return cut or new_run(settings)
 
 
-def remove(settings: Settings) -> None:
-    """Removes topics, views and caches of a run; a repeat changes nothing."""
-    with KafkaLog(settings.kafka_servers, client_id=f"{settings.namespace}.demo") as log:
-        specs = settings.topics.specs(load_app(APP).queues, settings.partitions)
-        log.delete_topics([spec.name for spec in specs])
-    drop(settings.postgres_url, settings.namespace)
-    shutil.rmtree(settings.home / "processors", ignore_errors=True)
-    (settings.home / CLUSTER).unlink(missing_ok=True)
+def _sign(users: IO[str], *, started: bool) -> None:
+    users.truncate(0)
+    if started:
+        users.write(STARTED)
+        users.flush()
 
 
-def _forget(folder: Path, settings: Settings, view: View) -> None:
-    for mark in sorted(folder.glob(f"demo-*/{CLUSTER}")):
-        if mark.read_text(encoding="utf-8") == (settings.cluster_id or ""):
-            view.line(f"removing topics and views of the earlier run {mark.parent.name}")
-            run = {"namespace": mark.parent.name, "home": mark.parent}
-            remove(settings.model_copy(update=run))
+def _is_signed(users: IO[str]) -> bool:
+    users.seek(0)
+    return users.read() == STARTED
 
 
 def _stop(stack: Stack, users: IO[str], view: View) -> None:
@@ -89,8 +82,11 @@ def _stop(stack: Stack, users: IO[str], view: View) -> None:
     elif other is not None and other.alive:
         view.line("the stack stays up: 'wakeful run' uses it; 'wakeful down' stops it")
     else:
-        view.line("stopping the stack, which was not running before; its data stays")
-        stack.down()
+        try:
+            view.line("stopping the stack, which was not running before; its data stays")
+        finally:  # also when nobody reads that any more
+            _sign(users, started=False)
+            stack.down()
 
 
 def _alone(users: IO[str]) -> bool:

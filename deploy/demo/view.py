@@ -1,14 +1,13 @@
-"""What people see while the demo runs: a live line on a terminal, plain lines elsewhere; always on stderr."""
+"""What people see while the demo runs: a few live lines on a terminal, plain lines elsewhere; always on stderr."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from time import monotonic
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from rich.console import Console
 from rich.live import Live
@@ -16,32 +15,19 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from .board import Board
+
 PLAIN_EVERY_S = 2.0
+LIVE_EVERY_S = 0.2
 
 SHOWN_MAX = 2_000
-"""Characters of one value; the outbox has all of them."""
+"""Characters of one value; the log has all of them."""
 
-
-@dataclass(slots=True)
-class Progress:
-    """How far the run is."""
-
-    messages: int
-    sent: int = 0
-    waiting: int = 0
-    approved: int = 0
-    finished: int = 0
-    kills: int = 0
-
-    def __str__(self) -> str:
-        return (
-            f"{self.sent} of {self.messages} sent, {self.waiting} wait for approval, "
-            f"{self.finished} answered, {self.kills} kills"
-        )
+BAR_WIDTH = 30
 
 
 class View:
-    """Lines that stay, and one that moves."""
+    """Lines that stay, and some that move. When nobody can read them any more, the first to notice ends the run."""
 
     def __init__(self) -> None:
         self._console = Console(file=sys.stderr, highlight=False)
@@ -49,35 +35,43 @@ class View:
         self._since_s = monotonic()
         self._told_s = 0.0
         self._told = ""
+        self._gone = False
 
     def line(self, text: str) -> None:
         """A line that stays."""
         at = f"{monotonic() - self._since_s:6.1f} s  "
-        self._console.print(Text(at + printable(text)), soft_wrap=True)
+        with self._written():
+            self._console.print(Text(at + printable(text)), soft_wrap=True)
 
-    def progress(self, progress: Progress) -> None:
+    def progress(self, board: Board) -> None:
         """How far it is; in plain text only now and then, and only what is new."""
+        now_s = monotonic()
         if self._live is not None:
-            self._live.update(_bar(progress))
+            if now_s - self._told_s >= LIVE_EVERY_S:
+                self._told_s = now_s
+                with self._written():
+                    self._live.update(live(board), refresh=True)
             return
-        now_s, told = monotonic(), str(progress)
+        told = plain(board)
         if now_s - self._told_s >= PLAIN_EVERY_S and told != self._told:
             self._told_s, self._told = now_s, told
             self.line(told)
 
     @contextmanager
     def paused(self) -> Iterator[Console]:
-        """The terminal without the moving line, for a question."""
-        live = self._live
-        if live is not None:
-            live.stop()
+        """The terminal without the moving lines, for a question."""
+        shown = self._live
+        if shown is not None:
+            shown.stop()
         yield self._console
-        if live is not None:
-            live.start()
+        if shown is not None:
+            shown.start()
 
     def __enter__(self) -> Self:
-        if self._console.is_terminal:
-            self._live = Live(console=self._console, transient=True, refresh_per_second=8)
+        if self._console.is_terminal and not self._console.is_dumb_terminal:
+            self._live = Live(
+                console=self._console, transient=True, auto_refresh=False, redirect_stdout=False
+            )
             self._live.start()
         return self
 
@@ -87,28 +81,53 @@ class View:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        live, self._live = self._live, None
-        if live is not None:
-            with suppress(OSError):  # the terminal is gone
-                live.stop()
+        shown, self._live = self._live, None
+        if shown is not None:
+            with suppress(OSError, SystemExit):  # the terminal is gone
+                shown.stop()
+
+    @contextmanager
+    def _written(self) -> Iterator[None]:
+        """Lets the first break of the pipe end the run, in order; what is said on the way out is for nobody."""
+        try:
+            yield
+        except (OSError, SystemExit):  # rich makes the one of the other
+            if not self._gone:
+                self._gone = True
+                raise KeyboardInterrupt from None
 
 
-def ask(view: View, wrote: str, action: str, arguments: dict[str, Any]) -> str:
-    """Shows message and action, and asks for a decision: approve, reject, or all (this and the rest)."""
-    words = {"y": "approve", "yes": "approve", "n": "reject", "no": "reject", "a": "all"}
-    with view.paused() as console:
-        console.print(Text(f"\na customer wrote: {printable(wrote)}"), soft_wrap=True)
-        console.print(Text(f"the agent wants to run {printable(action)}:", style="bold"))
-        for name, value in arguments.items():
-            console.print(Text(f"  {name}: {printable(str(value))}"), soft_wrap=True)
-        while True:
-            console.print("approve? \\[y]es, \\[n]o, \\[a]ll from here on: ", end="")
-            answer = sys.stdin.readline()
-            if not answer:
-                raise KeyboardInterrupt
-            decided = words.get(answer.strip().lower())
-            if decided:
-                return decided
+def plain(board: Board) -> str:
+    """The board in one line."""
+    sessions = ", ".join(f"{count} {status}" for status, count in board.sessions.items())
+    told = [
+        f"{board.answered}/{board.messages} answered",
+        counted(board.charges, "charge"),
+        sessions or "no session yet",
+        counted(board.kills, "kill"),
+        f"{board.per_s:.1f}/s",
+    ]
+    return ", ".join(told)
+
+
+def live(board: Board) -> Table:
+    """The board as lines for a terminal of any width."""
+    answered = f"{board.answered} of {board.messages} answered, {board.per_s:.1f} per second"
+    rows = Table.grid(padding=(0, 2))
+    rows.add_row("", ProgressBar(total=board.messages, completed=board.answered, width=BAR_WIDTH))
+    rows.add_row("messages", Text(answered))
+    sessions = "  ".join(f"{count} {status}" for status, count in board.sessions.items())
+    rows.add_row("sessions", Text(sessions or "none yet"))
+    rows.add_row("approvals", Text(f"{board.approvals_open} waiting"))
+    found = f", {board.recovered} found by a look-up" if board.recovered else ""
+    rows.add_row("charges", Text(f"{board.charges}, {board.cents / 100:,.2f} in all{found}"))
+    rows.add_row("kills", Text(str(board.kills)))
+    return rows
+
+
+def counted(count: int, what: str) -> str:
+    """`1 kill`, `2 kills`."""
+    return f"{count} {what}{'s' * (count != 1)}"
 
 
 def printable(text: str) -> str:
@@ -116,11 +135,3 @@ def printable(text: str) -> str:
     flat = text.replace("\n", " ")
     safe = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in flat)
     return safe if len(safe) <= SHOWN_MAX else safe[: SHOWN_MAX - 1] + "…"
-
-
-def _bar(progress: Progress) -> Table:
-    table = Table.grid(padding=(0, 1))
-    table.add_row(
-        ProgressBar(total=progress.messages, completed=progress.finished, width=30), str(progress)
-    )
-    return table

@@ -216,7 +216,11 @@ def test_a_decision_names_the_proposal_and_the_digest_shown(log, client, digest)
             lambda c: c.send("s", "x" * 262_144),
         ),
         (Rejected, "expected_seq is -1", lambda c: c.send("s", "x", expected_seq=-1)),
-        (Rejected, "is 9223372036854775808: give the number", lambda c: c.send("s", "x", expected_seq=2**63)),
+        (
+            Rejected,
+            "is 9223372036854775808: give the number",
+            lambda c: c.send("s", "x", expected_seq=2**63),
+        ),
     ],
 )
 def test_bad_input_is_refused_before_anything_is_sent(log, client, error, told, ask):

@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 from wakeful.deploy.demo.messages import Incoming
-from wakeful.deploy.demo.outbox import Answer, CallLine
-from wakeful.deploy.demo.report import Evidence, Kill
+from wakeful.deploy.demo.papers import CallLine, Letter
+from wakeful.deploy.demo.payments import Charge
+from wakeful.deploy.demo.report import Evidence, Kill, Promises
 from wakeful.events import records as r
 from wakeful.events.payloads import json_payload
 from wakeful.projections.audit.rebuild import rebuild_rows
@@ -12,8 +13,7 @@ from wakeful.projections.audit.rebuild import rebuild_rows
 TENANT = "local"
 KEY = b"a digest key for tests"
 STEP_MS = 10
-SENT = ("I want a refund", "Where is it?", "hi")
-KINDS = ("refund", "question", "other")
+SUMS = {"1": 25_000, "2": 2_500}
 
 
 def payload(value) -> r.Payload:
@@ -21,105 +21,102 @@ def payload(value) -> r.Payload:
 
 
 class Session:
-    """Writes the history of one message."""
+    """Writes the history of one customer, turn by turn."""
 
-    def __init__(self, message: Incoming, kind: str) -> None:
-        self.message, self.kind = message, kind
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
         self.events: list[r.Event] = []
-        self.at_ms = 1_000 * message.line
-        self.key = f"{TENANT}/{message.session_id}/1"
+        self.calls: list[CallLine] = []
+        self.letters: list[Letter] = []
+        self.charges: list[Charge] = []
+        self.at_ms, self.turn = 0, 0
 
     def add(self, body) -> None:
         self.at_ms += STEP_MS
         cause = r.Cause("c", 0, len(self.events), "id", None, None)
-        seq = len(self.events) + 1
-        envelope = r.Envelope(
-            TENANT, self.message.session_id, seq, self.at_ms, "a", None, "t", cause, None, None, b""
-        )
+        where = (TENANT, self.session_id, len(self.events) + 1, self.at_ms)
+        envelope = r.Envelope(*where, "a", None, "t", cause, None, None, b"")
         self.events.append(r.Event(envelope, body))
 
-    def asks(self, step: int, name: str, arguments, approval="none", proposal_id=None) -> None:
-        self.add(
-            r.ActivityRequested(
-                f"1.{step}",
-                1,
-                step,
-                name,
-                "q",
-                "read",
-                payload(arguments),
-                b"d",
-                f"{self.key}/{step}",
-                1,
-                1_000,
-                9_999_999,
-                approval,
-                proposal_id,
-            )
-        )
+    def key(self, step: int) -> str:
+        return f"{TENANT}/{self.session_id}/{self.turn}/{step}"
 
-    def history(self) -> list[r.Event]:
-        text, gated = self.message.text, self.kind == "refund"
-        self.add(r.SessionOpened("triage"))
-        self.add(r.MessageReceived("m", payload({"text": text})))
-        self.add(r.TurnStarted(1, "message", "", "m", "triage", 1, ()))
-        self.asks(1, "understand", {"text": text})
-        judged = {"kind": self.kind, "answer": "x", "call": f"call-{self.message.line}"}
-        self.add(r.ActivityCompleted("1.1", 1, payload(judged), "w"))
-        if gated:
-            asked = ("p", 1, 2, "send_answer", "write", payload({}), b"d", "supervisor", 9_999_999)
-            self.add(r.ApprovalRequested(*asked))
+    def runs(
+        self, step: int, name: str, result, *, approval="none", proposal_id=None, recovered=False
+    ):
+        activity_id = f"{self.turn}.{step}"
+        where = (activity_id, self.turn, step, name, "q", "read", payload({}), b"d", self.key(step))
+        self.add(r.ActivityRequested(*where, 1, 1_000, 9_999_999, approval, proposal_id))
+        self.add(r.ActivityCompleted(activity_id, 1, payload(result), "w", recovered))
+
+    def begins(self, message: Incoming) -> None:
+        self.turn += 1
+        self.at_ms = 1_000 * message.line
+        if self.turn == 1:
+            self.add(r.SessionOpened("refund-desk"))
+        self.add(r.MessageReceived(message.message_id, payload({"text": message.text})))
+        start = (self.turn, "message", "", message.message_id, "refund-desk", 1, ())
+        self.add(r.TurnStarted(*start))
+        call = f"call-{message.line}"
+        self.calls.append(CallLine("start", call, self.key(1), self.at_ms + 1, 7))
+        self.calls.append(CallLine("end", call, self.key(1), self.at_ms + 2, 7))
+        self.runs(1, "judge", {"kind": "refund", "call": call})
+
+    def ends(self, step: int, decision: str) -> None:
+        self.add(r.ReplySent(self.turn, step, payload({"decision": decision, "text": "x"})))
+        self.add(r.TurnCompleted(self.turn, step, payload({}), (), ()))
+
+    def asked_back(self, message: Incoming) -> None:
+        self.begins(message)
+        self.ends(2, "asked back")
+
+    def refunded(self, message: Incoming, order_id: str) -> None:
+        """Above the limit with an approval, below it found by a look-up."""
+        self.begins(message)
+        cents = SUMS[order_id]
+        large = cents > 10_000
+        self.runs(2, "find_order", {"id": order_id, "item": "cup", "cents": cents})
+        if large:
+            where = ("p", self.turn, 3, "refund", "write", payload({}), b"d", "supervisor", 9_999)
+            self.add(r.ApprovalRequested(*where))
             self.add(r.ApprovalGranted("p", b"d", ""))
-        approval = ("granted", "p") if gated else ("exempt", None)
-        self.asks(3, "send_answer", {"kind": self.kind}, *approval)
-        self.add(r.ActivityCompleted("1.3", 1, payload("name"), "w"))
-        self.add(r.SessionCompleted(1, 3, payload({}), payload({}), None, 0))
-        return self.events
-
-    @property
-    def answer(self) -> Answer:
-        return Answer(f"{self.key}/3", self.message.session_id, "", self.kind, "x")
-
-    def calls(self) -> list[CallLine]:
-        call, key = f"call-{self.message.line}", f"{self.key}/1"
-        began_ms = 1_000 * self.message.line + 4 * STEP_MS
-        return [
-            CallLine("start", call, key, began_ms + 1, 7),
-            CallLine("end", call, key, began_ms + 2, 7),
-        ]
+        approval = {"approval": "granted", "proposal_id": "p"} if large else {"approval": "exempt"}
+        self.runs(4, "refund", f"ch_{order_id}", **approval, recovered=not large)
+        charge = Charge(id=f"ch_{order_id}", key=self.key(4), order_id=order_id, cents=cents)
+        self.charges.append(charge)
+        self.runs(5, "write_letter", "name")
+        self.letters.append(Letter(self.key(5), "c", "x"))
+        self.ends(6, "refunded")
 
 
 def clean() -> Evidence:
-    """Three messages, three answers, one approval, two kills."""
-    messages = [Incoming(line, text, "") for line, text in enumerate(SENT, start=1)]
-    sessions = [Session(message, kind) for message, kind in zip(messages, KINDS, strict=True)]
-    events = [event for session in sessions for event in session.history()]
+    """Three messages of two customers: two refunds, of which one was approved; one asked back; two kills."""
+    first = Incoming(1, "refund order 1", "ann", "s00001")
+    second = Incoming(2, "I want a refund", "bob", "s00002")
+    third = Incoming(3, "it was 2", "bob", "s00002")
+    ann, bob = Session("s00001"), Session("s00002")
+    ann.refunded(first, "1")
+    bob.asked_back(second)
+    bob.refunded(third, "2")
+    events = ann.events + bob.events
     return Evidence(
         tenant=TENANT,
-        messages=messages,
+        messages=[first, second, third],
+        promises=Promises(),
         events=events,
         rows=rebuild_rows(events),
-        answers=[session.answer for session in sessions],
-        calls=[line for session in sessions for line in session.calls()],
+        charges=ann.charges + bob.charges,
+        letters=ann.letters + bob.letters,
+        calls=ann.calls + bob.calls,
         kills=[Kill("worker", 7, 1_500), Kill("processor", 8, 2_500)],
     )
 
 
-def without_events(evidence: Evidence, session_id: str, *kinds: type) -> Evidence:
-    """The log without some events of a session; the views are rebuilt, so that they agree with it."""
-    kept = [
-        event
-        for event in evidence.events
-        if event.envelope.session_id != session_id or not isinstance(event.body, kinds)
-    ]
-    return replace(evidence, events=kept, rows=rebuild_rows(kept))
-
-
-def with_text(evidence: Evidence, text: str) -> Evidence:
-    """The first message as the log has it, with another text."""
-    events = list(evidence.events)
-    for at, event in enumerate(events):
-        if isinstance(event.body, r.MessageReceived):
-            events[at] = replace(event, body=replace(event.body, message=payload({"text": text})))
-            break
-    return replace(evidence, events=events)
+def changed(evidence: Evidence, kind: type, change, *, which: int = 0) -> Evidence:
+    """The log with one event's body changed, or taken out where `change` gives none; the views agree with it."""
+    at = [n for n, event in enumerate(evidence.events) if isinstance(event.body, kind)][which]
+    event = evidence.events[at]
+    body = change(event.body)
+    put = [] if body is None else [replace(event, body=body)]
+    events = [*evidence.events[:at], *put, *evidence.events[at + 1 :]]
+    return replace(evidence, events=events, rows=rebuild_rows(events))

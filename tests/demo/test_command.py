@@ -9,9 +9,11 @@ import pytest
 
 from wakeful.deploy.cli.main import invoke
 from wakeful.deploy.demo import runner
+from wakeful.deploy.demo.approver import ask
 from wakeful.deploy.demo.report import Report
 from wakeful.deploy.demo.runner import Result
-from wakeful.deploy.demo.view import View, ask, printable
+from wakeful.deploy.demo.runs import Options
+from wakeful.deploy.demo.view import View, printable
 from wakeful.deploy.exits import Exit
 
 
@@ -19,16 +21,21 @@ from wakeful.deploy.exits import Exit
 def ends_with(monkeypatch):
     """Lets the run end with this report."""
 
-    def use(report: Report) -> None:
-        result = Result(report, "demo-1", Path("out"), 1.5, removed=False)
-        monkeypatch.setattr(runner, "run", lambda *_args, **_options: result)
-        monkeypatch.delenv("WAKEFUL_MODEL", raising=False)
+    def use(report: Report) -> list[Options]:
+        def run(_messages, _environ, options: Options) -> Result:
+            asked.append(options)
+            return Result(report, "demo-1", Path("out"), removed=False)
 
+        monkeypatch.setattr(runner, "run", run)
+        monkeypatch.delenv("WAKEFUL_MODEL", raising=False)
+        return asked
+
+    asked: list[Options] = []
     return use
 
 
 def test_a_kept_promise_exits_with_0_and_one_object(ends_with, capsys) -> None:
-    ends_with(Report(messages=3, kills=2))
+    ends_with(Report(messages=3, kills=2, seconds=1.5))
     assert invoke(["demo", "--json"]) == Exit.DONE
     shown = capsys.readouterr()
     report = json.loads(shown.out)
@@ -45,6 +52,15 @@ def test_a_broken_promise_exits_with_1_and_says_which(ends_with, capsys) -> None
     assert "every promise was kept" not in shown.err
 
 
+def test_the_flags_say_what_the_run_is_like(ends_with, tmp_path) -> None:
+    asked = ends_with(Report())
+    path = tmp_path / "some.jsonl"
+    path.write_text('{"text": "a"}')
+    invoke(["demo"])
+    invoke(["demo", "--calm", "--dedupe", "--late-commit", "--input", str(path)])
+    assert asked == [Options(), Options(calm=True, dedupe=True, late_commit=True, own=False)]
+
+
 def test_a_model_that_failed_is_told(ends_with, capsys) -> None:
     ends_with(Report(failed_model_calls=4, model_error="connection refused"))
     assert invoke(["demo"]) == Exit.DONE
@@ -52,20 +68,20 @@ def test_a_model_that_failed_is_told(ends_with, capsys) -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "decided"), [("y\n", "approve"), ("what\nNO\n", "reject"), ("a\n", "all")]
+    ("typed", "decided"), [("y\n", "approve"), ("what\nNO\n", "reject"), ("r\n", "rest")]
 )
 def test_a_person_decides(typed: str, decided: str, monkeypatch, capsys) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
-    assert ask(View(), "give it \x1b[31mback", "send_answer", {"kind": "refund"}) == decided
+    assert ask(View(), "give it \x1b[31mback", {"order_id": "7\x07", "cents": 25_000}, 3) == decided
     shown = capsys.readouterr().err
     assert "give it \N{REPLACEMENT CHARACTER}[31mback" in shown
-    assert "kind: refund" in shown
+    assert "refund 250.00 for order 7\N{REPLACEMENT CHARACTER}, 2 more after it" in shown
 
 
 def test_a_closed_terminal_ends_the_run(monkeypatch, capsys) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
     with pytest.raises(KeyboardInterrupt):
-        ask(View(), "x", "send_answer", {})
+        ask(View(), "x", {"order_id": "7", "cents": 1})
 
 
 def test_what_customers_write_steers_no_terminal() -> None:

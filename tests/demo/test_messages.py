@@ -19,7 +19,8 @@ def test_sixty_messages_come_with_the_package() -> None:
     assert len(messages) == 60
     assert any(not message.text for message in messages)
     assert any(not message.text.isascii() for message in messages)
-    assert len({message.session_id for message in messages}) == 60
+    assert len({message.session_id for message in messages}) == 53
+    assert len({message.message_id for message in messages}) == 60
 
 
 def test_a_message_needs_a_text_and_nothing_else(tmp_path) -> None:
@@ -29,7 +30,18 @@ def test_a_message_needs_a_text_and_nothing_else(tmp_path) -> None:
     )
     first, second = read_messages(path)
     assert (first.line, first.text, first.customer) == (1, "a", "")
-    assert (second.line, second.text, second.session_id) == (3, "", "m00003")
+    assert (second.line, second.text, second.session_id) == (3, "", "s00003")
+
+
+def test_all_messages_of_a_customer_go_to_one_session() -> None:
+    lines = [
+        b'{"text": "a", "customer": "ann"}',
+        b'{"text": "b"}',
+        b'{"text": "c"}',
+        b'{"text": "d", "customer": "ann"}',
+    ]
+    sessions = [message.session_id for message in parse(lines, "in.jsonl")]
+    assert sessions == ["s00001", "s00002", "s00003", "s00001"]
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from wakeful.deploy.demo.outbox import CallLine
-from wakeful.deploy.demo.report import Report, as_json, as_words, compute
+from wakeful.deploy.demo.papers import CallLine
+from wakeful.deploy.demo.report import Promises, Report, as_json, as_words, compute
 from wakeful.events import records as r
-from wakeful.projections.rows import APPROVALS, SESSIONS
+from wakeful.projections.rows import APPROVALS, LEDGER, SESSIONS
 
-from .evidence import clean, with_text, without_events
+from .evidence import changed, clean, payload
 
 
 def red(report: Report, **numbers) -> str:
@@ -19,43 +19,102 @@ def red(report: Report, **numbers) -> str:
     return "\n".join(report.problems)
 
 
+def nothing(_body) -> None:
+    """Takes an event out."""
+
+
 def test_a_clean_run_is_green() -> None:
     report = compute(clean())
     assert report.problems == []
     assert as_json(report) == {
         "messages": 3,
-        "sessions_finished": 3,
+        "completed_turns": 3,
+        "asked_back": 1,
         "model_calls": 3,
         "repeated_model_calls": 0,
         "interrupted_model_calls": 0,
         "failed_model_calls": 0,
-        "answers": 3,
-        "duplicate_answers": 0,
+        "refunds_due": 2,
+        "charges": 2,
+        "duplicate_charges": 0,
+        "recovered_by_lookup": 1,
+        "letters": 2,
         "lost_messages": 0,
+        "duplicate_answers": 0,
         "approvals": 1,
-        "unapproved_answers": 0,
         "kills": 2,
+        "ledger_rows": 9,
         "refold_equals_views": True,
         "audit_violations": 0,
+        "seconds": 2.1,
         "model_error": "",
         "problems": [],
     }
     assert dict(as_words(report))["refold equals views"] == "true"
 
 
-def test_a_second_answer_is_a_duplicate() -> None:
+def test_a_second_charge_of_a_refund_is_a_duplicate() -> None:
     evidence = clean()
-    again = replace(evidence.answers[0], key=evidence.answers[0].key + "9")
-    report = compute(replace(evidence, answers=[*evidence.answers, again]))
-    assert "m00001 has 2 answers" in red(report, answers=4, duplicate_answers=1)
-
-
-def test_an_answer_that_nobody_asked_for_is_told() -> None:
-    evidence = clean()
-    stray = replace(evidence.answers[0], key="local/m00001/9/9")
-    assert "never asked for" in red(
-        compute(replace(evidence, answers=[stray, *evidence.answers[1:]]))
+    again = evidence.charges[0].model_copy(update={"id": "ch_9"})
+    report = compute(replace(evidence, charges=[*evidence.charges, again]))
+    assert red(report, charges=3, duplicate_charges=1) == (
+        "order 1 was charged 2 times: ch_1, ch_9"
     )
+
+
+def test_a_refund_that_is_due_and_was_not_charged_is_told() -> None:
+    evidence = clean()
+    told = red(compute(replace(evidence, charges=evidence.charges[1:])), refunds_due=2, charges=1)
+    assert told == "the refund of order 1 is due and was not charged"
+
+
+def test_a_charge_of_another_sum_is_told() -> None:
+    evidence = clean()
+    wrong = [evidence.charges[0].model_copy(update={"cents": 1}), evidence.charges[1]]
+    assert "paid 1 cents for order 1, due were 25000" in red(
+        compute(replace(evidence, charges=wrong))
+    )
+
+
+def test_a_large_refund_that_nobody_approved_was_never_due() -> None:
+    evidence = changed(
+        clean(), r.ApprovalGranted, lambda body: r.ApprovalRejected(body.proposal_id, b"d", "")
+    )
+    told = red(compute(evidence), refunds_due=1, charges=2, duplicate_charges=0)
+    assert "ch_1 for order 1 was never due" in told
+
+
+def test_an_order_found_twice_is_due_once() -> None:
+    evidence = clean()
+    same = {"id": "1", "item": "cup", "cents": 2_500}
+    first, last = (e for e in evidence.events if getattr(e.body, "activity_id", "") == "1.2")
+    asked = [replace(first.body, activity_id="1.9", step=9), replace(last.body, activity_id="1.9")]
+    asked[1] = replace(asked[1], result=payload(same))
+    events = [*evidence.events, *(replace(first, body=body) for body in asked)]
+    assert compute(replace(evidence, events=events)).refunds_due == 2
+
+
+def test_a_refund_without_its_letter_is_told() -> None:
+    evidence = clean()
+    told = red(compute(replace(evidence, letters=evidence.letters[1:])), letters=1)
+    assert told == "1 letters are not one for each of 2 refunds"
+
+
+def test_a_second_letter_for_one_refund_is_told() -> None:
+    evidence = clean()
+    two = [evidence.letters[0], replace(evidence.letters[0], key="local/s00001/1/7")]
+    assert "2 letters are not one for each of 2 refunds" in red(
+        compute(replace(evidence, letters=two))
+    )
+
+
+def test_a_run_that_recovered_nothing_says_so_where_answers_get_lost() -> None:
+    evidence = changed(
+        clean(), r.ActivityCompleted, lambda body: replace(body, recovered=False), which=-2
+    )
+    told = red(compute(evidence), recovered_by_lookup=0)
+    assert told == "0 refunds were recovered by a look-up, expected 1 or more"
+    assert compute(replace(evidence, promises=Promises(recovered_min=0))).kept
 
 
 def test_a_call_after_its_result_was_recorded_is_a_repeat() -> None:
@@ -92,18 +151,23 @@ def test_a_result_without_its_call_is_told() -> None:
 
 
 def test_a_message_without_an_answer_is_lost() -> None:
-    evidence = clean()
-    report = compute(replace(evidence, answers=evidence.answers[1:]))
-    assert "message 1 is lost: it has no answer" in red(report, answers=2, lost_messages=1)
+    report = compute(changed(clean(), r.ReplySent, nothing))
+    assert "message 1 is lost: it has no answer" in red(report, lost_messages=1)
 
 
-def test_a_message_whose_session_has_not_ended_is_lost() -> None:
-    report = compute(without_events(clean(), "m00002", r.SessionCompleted))
-    assert "message 2 is lost" in red(report, sessions_finished=2, lost_messages=1)
+def test_a_message_whose_turn_is_not_completed_is_lost() -> None:
+    told = red(
+        compute(changed(clean(), r.TurnCompleted, nothing, which=-1)),
+        completed_turns=2,
+        lost_messages=1,
+    )
+    assert "message 3 is lost: its turn is not completed" in told
+    assert "3 messages have 2 completed turns" in told
 
 
 def test_a_message_that_changed_on_its_way_is_lost() -> None:
-    report = compute(with_text(clean(), "something else"))
+    other = payload({"text": "something else"})
+    report = compute(changed(clean(), r.MessageReceived, lambda body: replace(body, message=other)))
     assert "its text is not in the log" in red(report, lost_messages=1)
 
 
@@ -114,21 +178,24 @@ def test_a_message_that_nobody_knows_is_lost() -> None:
     assert "message 9 is lost" in red(report, messages=4, lost_messages=1)
 
 
-def test_a_costly_answer_without_an_approval_is_told() -> None:
+def test_a_second_answer_is_told() -> None:
     evidence = clean()
-    costly = replace(evidence.answers[1], kind="refund")
-    told = red(
-        compute(replace(evidence, answers=[evidence.answers[0], costly, evidence.answers[2]])),
-        unapproved_answers=1,
-    )
-    assert "without an approval" in told
+    reply = next(event for event in evidence.events if isinstance(event.body, r.ReplySent))
+    report = compute(replace(evidence, events=[*evidence.events, reply]))
+    assert "message 1 has 2 answers" in red(report, duplicate_answers=1, lost_messages=0)
+
+
+def test_turns_that_the_views_miss_are_told() -> None:
+    evidence = clean()
+    evidence.rows[SESSIONS]["local", "s00001"]["status"] = "Running"
+    assert "3 completed turns, Postgres 2" in red(compute(evidence), completed_turns=3)
 
 
 def test_views_that_differ_from_the_log_are_told() -> None:
     evidence = clean()
-    row = evidence.rows[SESSIONS]["local", "m00001"]
+    row = evidence.rows[SESSIONS]["local", "s00001"]
     row["messages"] = 2
-    assert "local/m00001" in red(compute(evidence), refold_equals_views=False)
+    assert "local/s00001" in red(compute(evidence), refold_equals_views=False)
 
 
 def test_an_approval_that_the_views_miss_is_told() -> None:
@@ -137,10 +204,25 @@ def test_an_approval_that_the_views_miss_is_told() -> None:
     assert "Postgres has 0" in red(compute(evidence), approvals=1)
 
 
-def test_kills_after_the_last_session_count_for_nothing() -> None:
+def test_an_activity_that_the_ledger_misses_is_told() -> None:
+    evidence = clean()
+    evidence.rows[LEDGER].popitem()
+    assert "9 activities, the ledger has 8" in red(compute(evidence), ledger_rows=8)
+
+
+def test_kills_after_the_last_answer_count_for_nothing() -> None:
     evidence = clean()
     late = [replace(kill, at_ms=99_000) for kill in evidence.kills]
+    calm = replace(evidence, kills=late, promises=Promises(kills_min=0))
     assert "expected 2 or more" in red(compute(replace(evidence, kills=late)), kills=0)
+    assert compute(calm).kept
+
+
+def test_a_run_that_takes_too_long_is_told() -> None:
+    evidence = clean()
+    told = red(compute(replace(evidence, promises=Promises(seconds_max=2.0))), seconds=2.1)
+    assert told == "it took 2.1 seconds, expected 2 or less"
+    assert compute(replace(evidence, promises=Promises(seconds_max=None))).kept
 
 
 def test_what_the_audit_found_turns_the_report_red() -> None:

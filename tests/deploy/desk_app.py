@@ -1,18 +1,56 @@
-"""The refund desk of the examples, beside workflows with a bug, that fail, hang, come into doubt, and wait for signals."""
+"""A small refund desk, beside workflows with a bug, that fail, hang, come into doubt, and wait for signals."""
 
-import importlib.util
 import threading
-from pathlib import Path
 
 from pydantic import BaseModel
 
-from wakeful import ActivityError, Message, Read, Turn, Uncertain, Write, activity, workflow
+from wakeful import (
+    ActivityError,
+    Message,
+    Needs,
+    Read,
+    Turn,
+    Uncertain,
+    Write,
+    activity,
+    workflow,
+)
 
-_DESK = Path(__file__).parents[2] / "examples" / "refund_desk.py"
-_spec = importlib.util.spec_from_file_location("refund_desk", _DESK)
-_desk = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(_desk)
-refund_desk, find_order, refund = _desk.refund_desk, _desk.find_order, _desk.refund
+
+class Order(BaseModel):
+    id: str
+    cents: int
+
+
+class Desk(BaseModel):  # the state that survives between turns
+    refunded_cents: int = 0
+
+
+@activity(contract=Read(), timeout="10s")
+async def find_order(order_id: str) -> Order:
+    return Order(id=order_id, cents=25_000)
+
+
+@activity(
+    contract=Write(idempotent=True),
+    queue="payments",
+    approval=Needs("supervisor", when=lambda order_id, cents: cents > 10_000, expires="24h"),
+)
+async def refund(order_id: str, cents: int, *, key: str) -> str:  # key: stable across attempts
+    return f"receipt for {order_id}: {cents} cents, payment {key}"
+
+
+@workflow("refund-desk", version=1)
+async def refund_desk(turn: Turn, desk: Desk, message: Message) -> Desk:
+    order = await turn.run(find_order.call(message.text))
+    action = refund.call(order.id, order.cents)
+    if not (await turn.approval(action)).granted:  # at once where the rule asks nobody
+        await turn.say("A supervisor declined this refund.")
+        return desk
+    receipt = await turn.run(action)
+    await turn.say(f"Refunded {order.cents / 100:.2f}.")
+    await turn.complete({"receipt": receipt})
+    return desk.model_copy(update={"refunded_cents": desk.refunded_cents + order.cents})
 
 
 class Nothing(BaseModel):

@@ -41,14 +41,14 @@ def masked(lines: list[str]) -> list[str]:
 
 @dataclass
 class Desk:
-    """`wakeful run examples/refund_desk.py`, killed and started at will."""
+    """`wakeful run examples/hello.py`, killed and started at will."""
 
     home: Path
     environ: dict[str, str]
     process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "wakeful", "run", "examples/refund_desk.py"]
+        command = [sys.executable, "-m", "wakeful", "run", "examples/hello.py"]
         with (self.home / "run.log").open("ab") as log:
             self.process = subprocess.Popen(
                 command,
@@ -141,7 +141,8 @@ def wait_for_topics(desk: Desk) -> None:
 def test_the_agent_shown_is_the_one_in_the_examples() -> None:
     shown = blocks("python")
     assert shown[0] == (ROOT / "examples" / "hello.py").read_text(encoding="utf-8")
-    assert shown[1] in (ROOT / "examples" / "refund_desk.py").read_text(encoding="utf-8")
+    desk = ROOT / "examples" / "refund_desk" / "desk.py"
+    assert shown[1] in desk.read_text(encoding="utf-8")
 
 
 def test_its_variables_are_those_that_settings_reads() -> None:

@@ -69,6 +69,10 @@ def test_the_wheel_is_one_package_with_its_data(built: Path, clone: Path) -> Non
     assert data_files(clone) <= names
     sources = {f"wakeful/{n}" for n in run("git", "ls-files", *LINKS, cwd=clone).stdout.split()}
     assert {name for name in sources if name.endswith(".py")} <= names
+    shown = run("git", "ls-files", "examples/refund_desk", cwd=clone).stdout.split()
+    desk = {name.replace("examples/", "wakeful/deploy/demo/") for name in shown}
+    assert desk
+    assert desk <= names, "the demo's link to its example was not followed"
     assert any(name.endswith("/licenses/LICENSE") for name in names)
 
 

@@ -1,7 +1,7 @@
-"""The outbox folder: one file per answer, named by its idempotency key, and a line for each model call.
+"""The desk's papers: one file per letter, named by its idempotency key, and a line for each model call.
 
 ```
-answers/<key>.json     what was sent to the customer; the same key is the same file
+letters/<key>.json     what was sent to the customer; the same key is the same file
 model_calls.ndjson     start and end of every call to the model, appended by whoever makes it
 ```
 
@@ -21,22 +21,20 @@ from time import time
 from typing import Any
 
 CALLS = "model_calls.ndjson"
-ANSWERS = "answers"
+LETTERS = "letters"
 SUFFIX = ".json"
 
 
-class OutboxBroken(Exception):
-    """The outbox holds what nobody of ours wrote; names the file."""
+class PapersBroken(Exception):
+    """The folder holds what nobody of ours wrote; names the file."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Letter:
     """What was sent to a customer. Without a time, so that a repeat writes the same bytes."""
 
     key: str
-    session_id: str
     customer: str
-    kind: str
     text: str
 
 
@@ -52,22 +50,22 @@ class CallLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Outbox:
+class Papers:
     """The folder of one run."""
 
     folder: Path
 
     def prepare(self) -> None:
         """Makes the folders."""
-        (self.folder / ANSWERS).mkdir(parents=True, exist_ok=True)
+        (self.folder / LETTERS).mkdir(parents=True, exist_ok=True)
 
-    def write(self, answer: Answer) -> Path:
-        """Writes the answer; again with the same key, and it is the same file."""
-        target = self.folder / ANSWERS / f"{file_name(answer.key)}{SUFFIX}"
+    def write(self, letter: Letter) -> Path:
+        """Writes the letter; again with the same key, and it is the same file."""
+        target = self.folder / LETTERS / f"{file_name(letter.key)}{SUFFIX}"
         beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
         try:
             with beside.open("x", encoding="utf-8") as file:
-                json.dump(asdict(answer), file, indent=2)
+                json.dump(asdict(letter), file, indent=2)
                 file.flush()
                 os.fsync(file.fileno())
             beside.replace(target)
@@ -75,14 +73,14 @@ class Outbox:
             beside.unlink(missing_ok=True)
         return target
 
-    def answers(self) -> list[Answer]:
-        """All answers, by key. What a kill left half written has another name and does not count."""
+    def letters(self) -> list[Letter]:
+        """All letters, by key. What a kill left half written has another name and does not count."""
         found = []
-        for path in sorted((self.folder / ANSWERS).glob(f"[!.]*{SUFFIX}")):
+        for path in sorted((self.folder / LETTERS).glob(f"[!.]*{SUFFIX}")):
             try:
-                found.append(Answer(**json.loads(path.read_text(encoding="utf-8"))))
+                found.append(Letter(**json.loads(path.read_text(encoding="utf-8"))))
             except (ValueError, TypeError) as error:
-                raise OutboxBroken(f"{path} is no answer of ours: {error}") from error
+                raise PapersBroken(f"{path} is no letter of ours: {error}") from error
         return found
 
     @contextmanager
@@ -107,7 +105,7 @@ class Outbox:
             try:
                 found.append(CallLine(**json.loads(line)))
             except (ValueError, TypeError) as error:
-                raise OutboxBroken(f"{path}:{number} is no line of ours: {error}") from error
+                raise PapersBroken(f"{path}:{number} is no line of ours: {error}") from error
         return found
 
     def _note(self, at: str, call: str, key: str) -> None:
