@@ -7,9 +7,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from bench.measure import Effect, Effects
+from bench.measure import Effect, Effects, say
 from wakeful.commands.client import Client, random_id
-from wakeful.commands.models import DecideApproval, OpenSession
+from wakeful.commands.models import CommandBody, DecideApproval, OpenSession
+from wakeful.commands.sending import Pending, Unconfirmed
 from wakeful.deploy.clock import SystemClock
 from wakeful.deploy.settings import Settings
 from wakeful.events.codec import decode_outcome
@@ -22,6 +23,9 @@ RECORDS_MAX = 1_000
 WAIT_MS = 20
 WAIT_HELD_MS = 2
 """With approvals that are due soon."""
+
+SILENCE_S = 5.0
+"""After so long without a word the driver looks whether its own commands have arrived."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +100,9 @@ class Driver:
         self._effects = effects
         self._runs: dict[str, Run] = {}
         """By session."""
+        self._sent: dict[str, list[tuple[CommandBody, Pending]]] = {}
+        """What was posted, by session; nobody waits for it while all goes well."""
+        self._heard_s = time.monotonic()
 
     def __enter__(self) -> Self:
         return self
@@ -146,6 +153,8 @@ class Driver:
             if isinstance(item, Record):
                 self._hear(item)
         now = time.monotonic()
+        if now - self._heard_s > SILENCE_S:
+            self._ask_again()
         due = [session for at, session in run.held if at <= now]
         if due:
             run.held = [entry for entry in run.held if entry[0] > now]
@@ -156,7 +165,7 @@ class Driver:
         for session in sessions:
             decision = run.parked.pop(session)
             run.signalled[session] = time.monotonic_ns()
-            self._client.post(session, decision)
+            self._post(session, decision)
 
     def resume(self, run: Run, session: str) -> float:
         """Approves one parked session, sees it complete, and gives the milliseconds to its next step."""
@@ -167,10 +176,25 @@ class Driver:
         return (began[0] - run.signalled[session]) / 1e6
 
     def _open(self, session: str, before: int) -> None:
-        self._client.post(session, OpenSession("turns"))
-        self._client.post(session, self._client.message({"before": before}))
+        self._post(session, OpenSession("turns"))
+        self._post(session, self._client.message({"before": before}))
+
+    def _post(self, session: str, body: CommandBody) -> None:
+        self._sent.setdefault(session, []).append((body, self._client.post(session, body)))
+
+    def _ask_again(self) -> None:
+        """Posts again, under its id, what no broker has confirmed; a repeat changes nothing."""
+        for session, sent in self._sent.items():
+            for n, (body, pending) in enumerate(sent):
+                try:
+                    pending.receipt()
+                except Unconfirmed as lost:
+                    say(f"a command is sent again: {lost}")
+                    sent[n] = (body, self._client.post(session, body, lost.command_id))
+        self._heard_s = time.monotonic()
 
     def _hear(self, record: Record) -> None:
+        self._heard_s = time.monotonic()
         outcome = decode_outcome(record.value or b"", record.headers)
         run = self._runs.get(outcome.session_id)
         if run is None:
@@ -185,5 +209,6 @@ class Driver:
         elif outcome.kind == "completed":
             run.done.add(outcome.session_id)
             del self._runs[outcome.session_id]
+            del self._sent[outcome.session_id]
         else:
             raise RuntimeError(f"a session of the benchmark came to what it must not: {outcome}")
