@@ -6,6 +6,7 @@ SEEDS ?= 2000
 KILLS ?= 200
 SEED ?=
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
 JOBS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 QUIET := --quiet --disable-pip-version-check --root-user-action=ignore
@@ -13,10 +14,10 @@ COMPILE := $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-e
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header --no-config
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check lint up down clean bench simulate chaos lock
+.PHONY: help install demo test check lint up down clean bench bench-peers simulate chaos lock
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' Makefile
 
 install: $(STAMP)  ## create .venv with everything, from hash-locked requirements
 
@@ -49,9 +50,11 @@ up: install  ## start the local stack: Kafka, Postgres and Valkey
 down: install  ## stop the local stack, keep its data
 	$(BIN)/wakeful down
 
-bench: install  ## measure durable turns: one JSON line per measure
-	$(BIN)/python -m bench.turns
-	$(BIN)/python -m bench.recovery
+bench: install  ## measure durable turns: one JSON line per measure, and a table; BENCH_ARGS=--quick
+	$(BIN)/python -m bench $(BENCH_ARGS)
+
+bench-peers: install  ## measure the same beside Restate and DBOS, in rounds; BENCH_ARGS=--quick
+	$(BIN)/python -m bench.peers $(BENCH_ARGS)
 
 simulate: install  ## run the simulator: SEEDS=2000 schedules
 	$(BIN)/python -m wakeful.deploy.simulation --seeds $(SEEDS)
@@ -61,6 +64,7 @@ chaos: install  ## kill workers and processors under a payment service that does
 
 clean:  ## stop what runs here, then remove .venv, state and caches
 	if [ -x $(BIN)/wakeful ] && [ -d "$${WAKEFUL_HOME:-.wakeful}" ]; then $(BIN)/wakeful reset --yes; fi
+	rm -rf "$${WAKEFUL_HOME:-.wakeful}/peers"
 	rm -rf .venv .wakeful build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	rm -rf src/*.egg-info

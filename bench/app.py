@@ -1,19 +1,13 @@
-"""The peers' workload as a Wakeful app: 10 steps, an approval, 2 steps; bodies do nothing but say that they ran.
-
-Every execution appends one line to the effects log (`WAKEFUL_BENCH_EFFECTS`): nanoseconds of the monotonic clock,
-pid, session, step, kind. It plays the outside world, and all latencies are read from it.
-"""
+"""The peers' workload as a Wakeful app: 10 steps, an approval, 2 steps; bodies do nothing but say that they ran."""
 
 import asyncio
 import os
-import time
 
 from pydantic import BaseModel
 
+from bench.bodies import model_answer, tool_receipt
 from wakeful import Message, Needs, Read, Turn, Write, activity, workflow
 
-PAD = "x" * 900
-EFFECTS = os.environ.get("WAKEFUL_BENCH_EFFECTS", os.devnull)
 DELAY_S = float(os.environ.get("WAKEFUL_BENCH_DELAY_S", "0"))
 
 
@@ -21,38 +15,31 @@ class Nothing(BaseModel):
     """State between turns: none."""
 
 
-def effect(session: str, step: int, kind: str) -> None:
-    line = f"{time.monotonic_ns()} {os.getpid()} {session} {step} {kind}\n".encode()
-    descriptor = os.open(EFFECTS, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    os.write(descriptor, line)
-    os.close(descriptor)
-
-
 @activity(contract=Read())
 async def model(session: str, step: int) -> dict[str, object]:
-    """About 1 KiB of answer."""
-    effect(session, step, "model")
+    """A model's answer."""
+    answer = model_answer(session, step)
     if DELAY_S:
         await asyncio.sleep(DELAY_S)
-    return {"role": "assistant", "step": step, "text": PAD, "usage": {"in": 812, "out": 231}}
+    return answer
 
 
 @activity(contract=Write(idempotent=True))
 async def tool(session: str, step: int, *, key: str) -> dict[str, object]:
-    """About 200 B of receipt."""
-    effect(session, step, "tool")
+    """A tool's receipt."""
+    receipt = tool_receipt(session, step, key)
     if DELAY_S:
         await asyncio.sleep(DELAY_S)
-    return {"tool": "write", "idempotency_key": key, "status": "ok", "ref": "r" * 100}
+    return receipt
 
 
 @activity(contract=Write(idempotent=True), approval=Needs("anybody"))
 async def gated_tool(session: str, step: int, *, key: str) -> dict[str, object]:
     """The same, but somebody must approve it."""
-    effect(session, step, "tool")
+    receipt = tool_receipt(session, step, key)
     if DELAY_S:
         await asyncio.sleep(DELAY_S)
-    return {"tool": "write", "idempotency_key": key, "status": "ok", "ref": "r" * 100}
+    return receipt
 
 
 @workflow("turns", version=1)

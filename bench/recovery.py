@@ -1,135 +1,169 @@
-"""`python -m bench.recovery`: a worker dies by kill -9 with calls in flight; how long until they go on elsewhere.
+"""Processes die by kill -9 in the middle of work; their supervisor starts them again. How long until all goes on?
 
-Two workers, calls of 5 s; the one with more of them in flight is killed, and its supervisor starts another. Counted
-from the kill to each cut call's next begin, in whichever process. One JSON line for all repetitions.
+recovery: 200 sessions open at once, steps of 100 ms; the kill comes when each has done 4 steps on average. Counted from
+the kill, to the first and to the last session's next step. Cases: the only worker, one of two, the processor, and all
+of ours at once, where the bound counts from the first restart.
+worker_killed: two workers, calls of 5 s; the one with more of them in flight is killed. Counted from the kill to each
+cut call's next begin, in whichever process.
 """
 
-import argparse
-import os
-import tempfile
-import threading
 import time
-from pathlib import Path
+from collections.abc import Iterable
+from dataclasses import dataclass
 
-from bench.measure import emit, percentile
-from bench.turns import APP
-from wakeful.commands.client import Client
-from wakeful.deploy.clock import SystemClock
-from wakeful.deploy.processes import apply_topics
-from wakeful.deploy.settings import Settings, load_settings
-from wakeful.deploy.stack import Stack
-from wakeful.deploy.supervisor import Supervisor
-from wakeful.events.log.kafka import KafkaLog
+from bench.driver import Load, Run
+from bench.measure import Effect, by_session, percentile, started_ns, until
+from bench.rig import STARTED_LIMIT_S, Bed, Rig, rigged
 from wakeful.processors.activities.core import SESSION_TIMEOUT_MS
 
+DELAY_S = 0.1
+STEPS_BEFORE_KILL = 4
+
 CALL_S = 5.0
-SESSIONS = 40
-LIMIT_S = 60.0
-LOOK_S = 0.01
-
-Begun = list[tuple[float, int, str]]
-"""Seconds of the monotonic clock, the pid, the session."""
+CALLS = 40
+CALLS_LIMIT_S = 60.0
 
 
-def begun(effects: Path) -> Begun:
-    """Every begin of a call so far."""
-    if not effects.exists():
-        return []
-    words = [line.split(" ") for line in effects.read_text(encoding="utf-8").splitlines()]
-    return [(int(at) / 1e9, int(pid), session) for at, pid, session, _step, _kind in words]
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is killed, out of how many workers; `limit_s` is what we promise of the last session's next step."""
+
+    name: str
+    victims: tuple[str, ...]
+    workers: int = 1
+    limit_s: float | None = None
+    since_restart: bool = False
 
 
-def once(client: Client, running: Supervisor, effects: Path, rep: int) -> list[float]:
-    """The seconds from the kill to the next begin of each call that it cut."""
-    sessions = {f"r{rep}-{n}" for n in range(SESSIONS)}
-    for session in sessions:
-        client.open("turns", session)
-        client.send(session, {"before": 1})
-    wait_until(lambda: {s for _, _, s in begun(effects)} >= sessions, "every call has begun")
-    pids = {pid: name for name, pid in running.pids().items() if name.startswith("worker")}
-    now_s = time.monotonic()
-    mine = [one for one in begun(effects) if one[2] in sessions and now_s - one[0] < CALL_S * 0.8]
-    in_flight = {pid: {s for _, p, s in mine if p == pid} for pid in pids}
-    victim = max(in_flight, key=lambda pid: len(in_flight[pid]))
-    killed_s = time.monotonic()
-    running.kill(pids[victim])
-
-    def again() -> dict[str, float]:
-        found: dict[str, float] = {}
-        for at_s, pid, session in begun(effects):
-            if session in in_flight[victim] and at_s > killed_s and pid != victim:
-                found.setdefault(session, at_s - killed_s)
-        return found
-
-    wait_until(lambda: again().keys() == in_flight[victim], "every cut call has begun again")
-    wait_until(lambda: len(running.pids()) == len(running.names), "all processes run")
-    return list(again().values())
+CASES = (
+    Case("the worker", ("worker-default-0",), limit_s=2.0),
+    Case("one of two workers", ("worker-default-0",), workers=2, limit_s=2.0),
+    Case("the processor", ("processor-0",)),
+    Case(
+        "all of ours",
+        ("processor-0", "worker-default-0", "projector"),
+        limit_s=3.0,
+        since_restart=True,
+    ),
+)
 
 
-def wait_until(holds, what: str) -> None:
-    """Looks until it holds."""
-    give_up, pause = time.monotonic() + LIMIT_S, threading.Event()
-    while not holds():
-        if time.monotonic() > give_up:
-            raise TimeoutError(f"after {LIMIT_S} s it is not so that {what}")
-        pause.wait(LOOK_S)
+def repeats(effects: Iterable[Effect]) -> tuple[int, int]:
+    """How many executions were of a step behind a later one that had begun, and how many of the latest, again.
+
+    The first are repeats of completed steps, of which there must be none; the others were in flight.
+    """
+    completed = in_flight = 0
+    for steps in by_session(effects).values():
+        latest = -1
+        for effect in steps:
+            completed += effect.step < latest
+            in_flight += effect.step == latest
+            latest = max(latest, effect.step)
+    return completed, in_flight
 
 
-def measure(settings: Settings, environ: dict[str, str], effects: Path, reps: int) -> None:
-    """All repetitions, with processes that stay up."""
-    own = {"WAKEFUL_BENCH_EFFECTS": str(effects), "WAKEFUL_BENCH_DELAY_S": str(CALL_S)}
-    with KafkaLog(settings.kafka_servers, client_id="bench") as log:
-        apply_topics(log, settings, ["default"])
-        client = Client(
-            log,
-            settings.topics,
-            tenant=settings.tenant,
-            actor="bench",
-            channel="bench",
-            digest_key=settings.digest_key,
-            now_ms=SystemClock().now_ms,
-        )
-        running = Supervisor(
-            settings,
-            APP,
-            queues=["default"],
-            workers=2,
-            projector=False,
-            environ={**environ, **own},
-        )
-        with running:
-            found = [once(client, running, effects, rep) for rep in range(reps)]
-        client.close()
-    waits = [seconds for one in found for seconds in one]
-    emit(
-        peer="wakeful",
-        measure="worker_killed",
-        reps=reps,
-        session_timeout_s=SESSION_TIMEOUT_MS / 1000,
-        calls_cut=len(waits),
-        again_s_first=round(min(waits), 2),
-        again_s_p50=percentile(waits, 0.5),
-        again_s_last=round(max(waits), 2),
-        last_of_each_rep_s=[round(max(one), 2) for one in found],
+def moved_again_s(effects: Iterable[Effect], at_ns: int) -> dict[str, float]:
+    """Seconds from that moment to each session's next execution."""
+    found: dict[str, float] = {}
+    for effect in effects:
+        if effect.at_ns > at_ns:
+            found.setdefault(effect.session, (effect.at_ns - at_ns) / 1e9)
+    return found
+
+
+def measure(bed: Bed, *, sessions: int, reps: int) -> None:
+    """All cases, each with processes of its own that stay up for all repetitions."""
+    for case in CASES:
+        name = "recovery-" + case.name.replace(" ", "-")
+        with rigged(bed, name, delay_s=DELAY_S, workers=case.workers) as rig:
+            rig.driver.run(Load(sessions, sessions))
+            for rep in range(reps):
+                once(rig, case, sessions=sessions, rep=rep)
+
+
+def once(rig: Rig, case: Case, *, sessions: int, rep: int) -> None:
+    """One kill, and the way back to the end of all sessions."""
+    driver = rig.driver
+    run = driver.begin(Load(sessions, sessions))
+    wanted = sessions * STEPS_BEFORE_KILL
+    driver.until(run, lambda: len(run.look()) >= wanted, f"{wanted} steps have begun")
+    at_ns, gone = rig.kill(case.victims)
+    midway = set(run.sessions) - run.done
+    driver.until(run, lambda: rig.restarted(gone), "what was killed runs again", STARTED_LIMIT_S)
+    pids = rig.running.pids()
+    back_s = (min(started_ns(pids[name]) for name in gone) - at_ns) / 1e9
+    driver.until(run, lambda: run.over, "all sessions are over")
+    emit(rig, run, case, rep=rep, at_ns=at_ns, back_s=back_s, midway=midway)
+
+
+def emit(
+    rig: Rig, run: Run, case: Case, *, rep: int, at_ns: int, back_s: float, midway: set[str]
+) -> None:
+    """The line of one kill."""
+    ended_ns = time.monotonic_ns()
+    again = {s: at for s, at in moved_again_s(run.look(), at_ns).items() if s in midway}
+    last_s = max(again.values())
+    counted_s = last_s - back_s if case.since_restart else last_s
+    completed, in_flight = repeats(run.effects)
+    rig.emit(
+        "recovery",
+        case=case.name,
+        rep=rep,
+        sessions=len(run.sessions),
+        midway=len(midway),
+        restarted_s=round(back_s, 2),
+        first_step_s=round(min(again.values()), 2),
+        last_first_step_s=round(last_s, 2),
+        last_since_restart_s=round(last_s - back_s, 2),
+        all_done_s=round((ended_ns - at_ns) / 1e9, 2),
+        reexecuted_completed=completed,
+        duplicated_inflight=in_flight,
+        limit_s=case.limit_s,
+        within=None if case.limit_s is None else counted_s <= case.limit_s and not completed,
     )
 
 
-def main() -> None:
-    """On a stack of its own, or the one that the environment names."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--reps", type=int, default=5)
-    reps = parser.parse_args().reps
-    with tempfile.TemporaryDirectory(prefix="wakeful-bench-") as folder:
-        home = Path(folder)
-        namespace = f"recovery-{os.getpid()}"
-        environ = {**os.environ, "WAKEFUL_HOME": str(home), "WAKEFUL_NAMESPACE": namespace}
-        stack = Stack(home, environ=environ)
-        try:
-            stack.up()
-            measure(load_settings(environ), environ, home / "effects.log", reps)
-        finally:
-            stack.reset()
+def measure_calls(bed: Bed, *, reps: int) -> None:
+    """Long calls, in one line for all repetitions."""
+    with rigged(bed, "calls", delay_s=CALL_S, workers=2, projector=False) as rig:
+        found = [cut_calls_again_s(rig) for _ in range(reps)]
+        waits = [seconds for one in found for seconds in one]
+        rig.emit(
+            "worker_killed",
+            reps=reps,
+            session_timeout_s=SESSION_TIMEOUT_MS / 1000,
+            calls_cut=len(waits),
+            again_s_first=round(min(waits), 2),
+            again_s_p50=percentile(waits, 0.5),
+            again_s_last=round(max(waits), 2),
+            last_of_each_rep_s=[round(max(one), 2) for one in found],
+        )
 
 
-if __name__ == "__main__":
-    main()
+def cut_calls_again_s(rig: Rig) -> list[float]:
+    """The seconds from the kill to the next begin of each call that it cut."""
+    run = rig.driver.begin(Load(CALLS, CALLS, before=1, approve=False))
+    sessions = set(run.sessions)
+
+    def all_begun() -> bool:
+        return {effect.session for effect in run.look()} >= sessions
+
+    rig.driver.until(run, all_begun, "every call has begun", CALLS_LIMIT_S)
+    pids = {pid: name for name, pid in rig.running.pids().items() if name.startswith("worker")}
+    recent_ns = time.monotonic_ns() - int(CALL_S * 0.8e9)
+    running = [effect for effect in run.effects if effect.at_ns > recent_ns]
+    in_flight = {pid: {e.session for e in running if e.pid == pid} for pid in pids}
+    victim = max(in_flight, key=lambda pid: len(in_flight[pid]))
+    cut = in_flight[victim]
+    at_ns, gone = rig.kill([pids[victim]])
+
+    def again() -> dict[str, float]:
+        others = [effect for effect in run.look() if effect.session in cut and effect.pid != victim]
+        return moved_again_s(others, at_ns)
+
+    rig.driver.until(
+        run, lambda: again().keys() == cut, "every cut call has begun again", CALLS_LIMIT_S
+    )
+    until(lambda: rig.restarted(gone), "all processes run", limit_s=STARTED_LIMIT_S)
+    return list(again().values())
