@@ -9,6 +9,7 @@ backend together can follow.
 """
 
 import argparse
+import gc
 import os
 import random
 import tempfile
@@ -17,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from bench.measure import cpu_s, emit
+from wakeful.deploy.processes import GC_THRESHOLDS
 from wakeful.deploy.stack import Stack
 from wakeful.events import records as r
 from wakeful.events.codec import decode_event, encode_event
@@ -219,6 +221,8 @@ def main() -> None:
     parser.add_argument("--reps", type=int, default=3)
     asked = parser.parse_args()
     records = history(asked.sessions, asked.window)
+    gc.freeze()  # as the process does
+    gc.set_threshold(*GC_THRESHOLDS)
     with tempfile.TemporaryDirectory(prefix="wakeful-bench-") as folder:
         stack = Stack(Path(folder), environ=os.environ)
         try:

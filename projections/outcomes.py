@@ -30,6 +30,17 @@ ASKED: dict[type, str] = {
 }
 """Facts that say what was asked: the kind of the command. Of an activity only those that a worker reported."""
 
+_CLOSER = frozenset(
+    {
+        r.ActivityFailed,
+        r.ActivityRetryScheduled,
+        r.ActivityUncertain,
+        r.LateResultRecorded,
+        r.CommandParked,
+        r.CommandRefused,
+    }
+)
+
 
 def record(envelope: r.Envelope, body: r.EventBody) -> Change:
     """The change of the row of the command behind an event."""
@@ -40,25 +51,33 @@ def record(envelope: r.Envelope, body: r.EventBody) -> Change:
     row["decided_at_ms"] = envelope.at_ms
     outcome.text("command_id", cause.command_id)
     asked = ASKED.get(type(body))
-    match body:
-        case r.ActivityFailed() | r.ActivityRetryScheduled() | r.ActivityUncertain() if (
-            not body.worker
-        ):
-            asked = None
-        case r.LateResultRecorded():
-            asked = "FailActivity" if body.result is None else "CompleteActivity"
-        case r.CommandParked():
-            asked = body.command_type
-            row["parked_seq"] = envelope.seq
-        case r.CommandRefused():
-            asked = body.command_type
-            outcome.text("failed_check", body.check)
-            outcome.text("reason", body.reason)
-            outcome.text("detail", body.detail)
-        case _:
-            pass
+    if type(body) in _CLOSER:
+        asked = _looked_into(outcome, envelope, body, asked)
     if asked is not None:
         outcome.text("command", asked)
         outcome.text("actor", envelope.actor)
         outcome.text("channel", envelope.channel)
     return outcome.change(OUTCOMES, raises="events")
+
+
+def _looked_into(
+    outcome: Values, envelope: r.Envelope, body: r.EventBody, asked: str | None
+) -> str | None:
+    """What was asked, where the kind of fact alone does not tell; and why it was not done."""
+    match body:
+        case r.ActivityFailed() | r.ActivityRetryScheduled() | r.ActivityUncertain() if (
+            not body.worker
+        ):
+            return None
+        case r.LateResultRecorded():
+            return "FailActivity" if body.result is None else "CompleteActivity"
+        case r.CommandParked():
+            outcome.row["parked_seq"] = envelope.seq
+            return body.command_type
+        case r.CommandRefused():
+            outcome.text("failed_check", body.check)
+            outcome.text("reason", body.reason)
+            outcome.text("detail", body.detail)
+            return body.command_type
+        case _:
+            return asked

@@ -24,7 +24,7 @@ from ..events.log.protocol import EndOfPartition, Place, Reader, Record
 from ..events.records import Envelope, Event
 from .chains import Chains
 from .project import project
-from .rows import OUTCOMES, SESSIONS, Change, Key, Row, fold_all, no_rows
+from .rows import OUTCOMES, SESSIONS, Change, Key, fold_all, no_rows
 from .values import Unprojectable
 from .views import Batch, Gap, Moved, RowsRefused, Views, ViewsLost
 
@@ -199,16 +199,12 @@ class Projector:
         self._load(SESSIONS, {one.changes[0].key for one in read})
         fresh = list(self._fresh(read, gaps))
         self._load_others(fresh)
-        touched: dict[str, dict[Key, Row]] = {}
+        touched = no_rows()
         for changes in fresh:
-            fold_all(self._rows, changes)
-            for change in changes:
-                touched.setdefault(change.table, {})[change.key] = self._rows[change.table][
-                    change.key
-                ]
+            fold_all(self._rows, changes, touched)
         return Batch(
             moves,
-            {table: list(rows.values()) for table, rows in touched.items()},
+            {table: list(rows.values()) for table, rows in touched.items() if rows},
             gaps,
             _times(records),
         )

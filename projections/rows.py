@@ -224,14 +224,17 @@ def fold(row: Row, change: Change) -> None:
         row["command_offset"] = change.heard
 
 
-def fold_all(rows: Rows, changes: Iterable[Change]) -> None:
-    """Applies the changes of one event whose rows are all here or new."""
+def fold_all(rows: Rows, changes: Iterable[Change], touched: Rows | None = None) -> None:
+    """Applies the changes of one event whose rows are all here or new, and puts those rows into `touched`, too."""
     for change in changes:
-        table = rows[change.table]
-        row = None if change.creates else table.get(change.key)
+        name, key = change.table, change.key
+        table = rows[name]
+        row = None if change.creates else table.get(key)
         if row is None:
-            row = table[change.key] = TABLES[change.table].blank(change.key)
+            row = table[key] = TABLES[name].blank(key)
         fold(row, change)
+        if touched is not None:
+            touched[name][key] = row
 
 
 def no_rows() -> Rows:

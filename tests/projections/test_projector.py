@@ -89,11 +89,12 @@ def last_instead_of_highest(monkeypatch):
         if change.heard > -1:
             row["command_offset"] = change.heard
 
-    def fold_all(rows, changes):
+    def fold_all(rows, changes, touched):
         for change in changes:
             row = rows[change.table].get(change.key) or TABLES[change.table].blank(change.key)
             rows[change.table][change.key] = row
             fold_last(row, change)
+            touched[change.table][change.key] = row
 
     monkeypatch.setattr("wakeful.projections.projector.fold_all", fold_all)
 
