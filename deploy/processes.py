@@ -42,6 +42,7 @@ from ..processors.activities.worker import (
 from ..processors.app import App
 from ..processors.failpoints import Failpoints, kill_self
 from ..processors.handler import CommandHandler
+from ..processors.in_hand import NotedInHand
 from ..processors.loop import Loop, LoopFailed, LoopSettings
 from .blobs import blobs_of, prove_blobs
 from .clock import SystemClock
@@ -134,7 +135,11 @@ def run_processor(settings: Settings, app: App, ordinal: int) -> Exit:
         blobs = blobs_of(settings, limit_ms=TRANSACTION_LIMIT_MS)
         facts = Facts(digest_key=settings.digest_key, blobs=blobs)
         handler = CommandHandler(
-            app, facts, always_replay=settings.always_replay, limit=TimeLimit()
+            app,
+            facts,
+            always_replay=settings.always_replay,
+            limit=TimeLimit(),
+            in_hand=NotedInHand(folder / f"{settings.namespace}.in-hand"),
         )
         loop_settings = LoopSettings(group=group, name=name, folder=folder)
         loop = Loop(

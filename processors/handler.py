@@ -26,6 +26,7 @@ from ..events.state import ParkedCommand, SessionState, State
 from .activities.definitions import problems
 from .app import App
 from .effects import task_of
+from .in_hand import InHand, NothingNoted, ProcessDied
 from .session import ENGINE, WORKFLOW_ENDS, Received, Session, Stamped
 from .stored_json import read_json
 from .workflow.advance import Position, advance, withdrawals
@@ -69,9 +70,14 @@ class CommandHandler:
         *,
         always_replay: bool = False,
         limit: AbstractContextManager[object] | None = None,
+        in_hand: InHand | None = None,
     ) -> None:
-        """`limit` is entered around each command, and may raise `WorkflowStuck` in it after a while."""
+        """`limit` is entered around each command, and may raise `WorkflowStuck` in it after a while.
+
+        `in_hand` is told of each command, and refuses the one that its process has died of too often.
+        """
         self._limit = limit or nullcontext()
+        self._in_hand = in_hand or NothingNoted()
         self._app = app
         self._facts = facts
         self._always_replay = always_replay
@@ -83,14 +89,16 @@ class CommandHandler:
             return [], None  # disposed of before: somebody moved the group's offsets back
         before = session.copy()
         try:
+            self._in_hand.begins(received.partition, received.offset)
             with self._limit:
                 refusal = self._handle(session, run)
         except BaseException as error:  # noqa: BLE001 - one session must never stop a partition, nor a `sys.exit` in its state's class
             run = _Run(received, run.now_ms)  # it may have failed at a kept command
             session.go_back(before)
             told = storable_text(f"{type(error).__name__}: {error}", FAULT_MAX)
-            reason = "workflow_stuck" if isinstance(error, WorkflowStuck) else "engine_fault"
-            return run.out, self._hold_broken(session, run, reason, told)
+            return run.out, self._hold_broken(session, run, _reason(error), told)
+        finally:
+            self._in_hand.ends()
         if refusal is not None and run.out:
             # A stranger's command leaves no event. What the clock owes comes with the next one, or with a wake-up.
             run.out.clear()
@@ -358,6 +366,17 @@ class CommandHandler:
         """
         message = session.state.message if session.state is not None else None
         return message.actor if message and isinstance(body, _ITS_OWN) else header.on_behalf_of
+
+
+def _reason(error: BaseException) -> str:
+    """What a hold is called that comes from outside of the workflow's own errors."""
+    match error:
+        case WorkflowStuck():
+            return "workflow_stuck"
+        case ProcessDied():
+            return "process_died"
+        case _:
+            return "engine_fault"
 
 
 def _uses_up(owed: r.EventBody) -> bool:
