@@ -92,6 +92,7 @@ def idle(bed: Bed, rivals: list[Rival]) -> None:
     for rival in rivals:
         parts.update({f"{rival.peer.name}_{k}": v for k, v in rival.served.parts.items()})
     parts.pop("dbos_postgres", None)  # it is the stack's
+    time.sleep(IDLE_S)  # what they do once, at their start, is not meant
     meter = Meter(parts)
     time.sleep(IDLE_S)
     spent = meter.spent_s()
