@@ -32,6 +32,7 @@ from ..events.log.kafka import KafkaLog
 from ..events.log.protocol import Fatal, Isolation, Log, LogFault, Place
 from ..events.log.watchdog import Watchdog
 from ..processors.activities.hung import Hung
+from ..processors.activities.killers import Killers, NoKillers, noted
 from ..processors.activities.leases import Leases, NoLeases
 from ..processors.activities.worker import (
     CONCURRENCY_DEFAULT,
@@ -191,6 +192,7 @@ def run_worker(
             concurrency=concurrency,
             sync_concurrency=sync_concurrency,
             leases=leases,
+            killers=_killers(settings, name),
             hit=crash_points(settings),
         )
         _spare_collections()
@@ -356,6 +358,14 @@ def on_signal(stop: Callable[[], None]) -> Iterator[None]:
 
 def _pause(stopped: threading.Event, faults: int) -> None:
     stopped.wait(FAULT_PAUSES_S[min(faults, len(FAULT_PAUSES_S)) - 1])
+
+
+def _killers(settings: Settings, name: str | None) -> Killers:
+    """Kept under a name that comes back: that of a process id does not."""
+    if name is None:
+        return NoKillers()
+    safe = re.sub(r"[^A-Za-z0-9._-]", "_", f"{settings.namespace}.{name}")
+    return noted(settings.home.absolute() / "workers" / f"{safe}.running")
 
 
 def _store_folder(settings: Settings, cluster_id: str, ordinal: int) -> Path:

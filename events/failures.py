@@ -15,7 +15,7 @@ LOOK_UP_FAILED = "look_up_failed"
 """Nobody knows whether it was done, and another attempt looks it up again."""
 
 CUT_OFF = "cut_off"
-"""Its worker ended in the middle of a call that is made once."""
+"""Its worker ended in the middle of a call that is made once, or of any call too often."""
 
 UNKNOWN_ACTIVITY = "unknown_activity"
 """The worker's code has none of this name."""

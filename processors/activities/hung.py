@@ -28,6 +28,7 @@ from typing import Any
 from ...events.errors import Transient
 from ...events.log.protocol import Place
 from .jobs import Job
+from .killers import Killers, NoKillers
 
 EXIT_CODE = 70
 """EX_SOFTWARE, as the watchdog's: the supervisor starts the process again."""
@@ -71,19 +72,24 @@ class Attempt:
 class Attempts:
     """The open ones of a queue. Whoever claims one speaks for it, and nobody else does; from any thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, killers: Killers | None = None) -> None:
         self._open: dict[Job, Attempt] = {}
         self._lock = threading.Lock()
+        self.killers = killers or NoKillers()
 
     def begin(self, job: Job) -> Attempt:
         """Opens one; without a limit until it runs."""
         attempt = self._open[job] = Attempt(job)
+        self.killers.begins(job)
         return attempt
 
     def claim(self, job: Job) -> bool:
         """Closes it; false where somebody has done so before."""
         with self._lock:
-            return self._open.pop(job, None) is not None
+            claimed = self._open.pop(job, None) is not None
+        if claimed:
+            self.killers.ends(job)
+        return claimed
 
     def call(self, job: Job) -> bool:
         """Marks its function as called; false where somebody has spoken for it: it must not be called any more."""

@@ -27,6 +27,7 @@ from .driving import Driver, Spoken
 from .hearing import Hearing
 from .hung import ATTENDED, LOOK_MS, SILENT_MS, Attempt, Attempts, Ending, Hung, Pulse, frame_of
 from .jobs import Job
+from .killers import DEATHS_MAX, Killers, killed
 from .leases import Leases
 from .redelivered import Redelivered
 from .runner import Body, Runner
@@ -62,6 +63,7 @@ class Lane:
         runner: Runner,
         superseded: Superseded,
         leases: Leases,
+        killers: Killers,
         *,
         group: str,
         worker_id: str,
@@ -86,16 +88,15 @@ class Lane:
         self._runner = runner
         self._hit = hit
         self._monotonic = monotonic
-        self._concurrency = concurrency
-        self._sync_concurrency = sync_concurrency
+        self._concurrency, self._sync_concurrency = concurrency, sync_concurrency
         self._drain_ms = drain_ms
         self._stopping = threading.Event()
         self._moved = threading.Event()
-        self._waiting = Waiting(self._needs_thread)
+        self._waiting = Waiting(self._needs_thread, killers.holds_back)
         self._tasks: dict[asyncio.Task[None], Job] = {}
         self._threads = Threads(f"activity-{queue}", threads_max=sync_concurrency)
         self._in_threads = 0
-        self._attempts = Attempts()
+        self._attempts = Attempts(killers)
         self._superseded = superseded
         self._running = Running(runner, send=self.core.beat, monotonic=monotonic, over=superseded)
         superseded.tell(self._over)
@@ -116,9 +117,7 @@ class Lane:
         self._room = self._room_of(counted=runner.calls_once_in_threads(queue))
         self._handing_in = threading.Lock()
         self._error: BaseException | None = None
-        self._look_at = 0.0
-        self._warned = False
-        self._drained = False
+        self._look_at, self._warned, self._drained = 0.0, False, False
 
     def stop(self) -> None:
         """Takes no more tasks and drains."""
@@ -282,6 +281,9 @@ class Lane:
         if self._stopping.is_set():
             self._give_back_waiting()
         while (job := self._next_waiting()) is not None:
+            if (deaths := self._attempts.killers.deaths(job)) >= DEATHS_MAX:
+                self._hand_in(job, killed(job, deaths, self._runner.worker_id))
+                continue
             attempt = self._attempts.begin(job)
             if self._needs_thread(job):
                 self._run_in_thread(partial(self._attend_in_thread, attempt, copy_context()))

@@ -23,8 +23,14 @@ AHEAD = 2
 class Waiting:
     """Jobs in the order in which they start; those that must not run twice come first, since they were taken to start."""
 
-    def __init__(self, needs_thread: Callable[[Job], bool]) -> None:
+    def __init__(
+        self,
+        needs_thread: Callable[[Job], bool],
+        holds_back: Callable[[Job], bool] = lambda _job: False,
+    ) -> None:
+        """`holds_back` tells whether one may not start now, whatever is free."""
         self._needs_thread = needs_thread
+        self._holds_back = holds_back
         self._jobs: deque[Job] = deque()
         self._lock = threading.Lock()
 
@@ -44,6 +50,8 @@ class Waiting:
         """The first that may start: one that needs a thread does not hold up those behind it that need none."""
         with self._lock:
             for index, job in enumerate(self._jobs):
+                if self._holds_back(job):
+                    continue
                 if thread_is_free or not self._needs_thread(job):
                     del self._jobs[index]
                     return job

@@ -19,6 +19,7 @@ from ...events.topics import Topics
 from ..failpoints import no_failpoint
 from .definitions import Declared
 from .hung import Ending, Pulse, end_process
+from .killers import Killers, NoKillers
 from .lane import FLUSH_MS, Lane
 from .leases import Leases, NoLeases
 from .runner import Runner
@@ -53,6 +54,7 @@ class Worker:
         sync_concurrency: int = SYNC_CONCURRENCY_DEFAULT,
         drain_ms: int = DRAIN_MS_DEFAULT,
         leases: Leases | None = None,
+        killers: Killers | None = None,
         hit: Callable[[str], None] = no_failpoint,
         monotonic: Callable[[], float] = time.monotonic,
         end: Callable[[int], object] = end_process,
@@ -66,8 +68,7 @@ class Worker:
                 raise ValueError(f"{what} is {limit}, it must be at least 1")
         if drain_ms < 0:
             raise ValueError(f"drain_ms is {drain_ms}, it must be zero or more")
-        self.app = app
-        self._monotonic = monotonic
+        self.app, self._monotonic = app, monotonic
         runner = Runner(
             app.activities,
             worker_id=worker_id,
@@ -84,6 +85,7 @@ class Worker:
                 runner,
                 self._superseded,
                 leases or NoLeases(),
+                killers or NoKillers(),
                 group=f"{group or topics.namespace + '.workers'}.{queue}",
                 worker_id=worker_id,
                 now_ms=now_ms,

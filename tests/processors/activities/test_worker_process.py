@@ -11,14 +11,17 @@ from wakeful.commands.wire import decode_command
 from wakeful.events.headers import dead_letter_in
 from wakeful.events.log.kafka import KafkaLog
 from wakeful.events.log.protocol import EndOfPartition, Isolation, Place
+from wakeful.processors.activities.killers import DEATHS_MAX
 
 from .conftest import DEADLINE_S, Bench, Clock, until
 
 PROGRAM = """
 import asyncio, os, sys, time
+from pathlib import Path
 from wakeful import activity, Read
 from wakeful.events.log.kafka import KafkaLog
 from wakeful.events.topics import Topics
+from wakeful.processors.activities.killers import noted
 from wakeful.processors.activities.worker import Worker, run_until_signalled
 from wakeful.processors.app import gather
 from wakeful.processors.failpoints import Failpoints
@@ -55,9 +58,18 @@ def hangs(n: int) -> int:
 async def blocks(n: int) -> int:
     return hangs.function(n)
 
+@activity(contract=Read())
+async def dies(n: int) -> int:
+    with open(calls, "a") as book:
+        book.write(f"dies {n}\\n")
+    while not os.path.exists(calls + ".go_on"):
+        await asyncio.sleep(0.01)
+    os._exit(9)
+
 with KafkaLog(bootstrap, client_id=worker_id) as log:
     run_until_signalled(Worker(
-        log, Topics(namespace), gather([find_order, slow, hangs, blocks]), worker_id=worker_id, digest_key=b"k",
+        log, Topics(namespace), gather([find_order, slow, hangs, blocks, dies]), worker_id=worker_id, digest_key=b"k",
+        killers=noted(Path(calls + "." + worker_id)),
         now_ms=lambda: int(time.time() * 1000), hit=Failpoints.from_text(points).hit,
     ))
 """
@@ -220,3 +232,23 @@ def test_an_activity_that_nothing_can_stop_ends_its_process_and_nothing_else_is_
     assert calls.count("hangs 2") == 1
     assert calls.count("slow 1") == (1 if name == "hangs" else 2)
     assert len([call for call in calls if call.startswith("A")]) == 20
+
+
+@pytest.mark.chaos
+def test_an_activity_that_kills_its_worker_is_given_up_and_those_beside_it_are_not(on_kafka):
+    bench, may_go_on = on_kafka.bench, on_kafka.calls_file.with_name("calls.go_on")
+    process = on_kafka.start("w1")
+    bench.put(bench.task("dies", {"n": 1}, "killer"), bench.task("slow", {"n": 2}, "innocent"))
+    until(lambda: {*on_kafka.calls()} == {"dies 1", "slow 2"}, "both run")
+    process.kill()  # so that both are suspects
+    on_kafka.ended(process)
+    may_go_on.touch()
+    for _ in range(DEATHS_MAX - 1):
+        assert on_kafka.ended(on_kafka.start("w1")) == 9
+    on_kafka.start("w1")
+    until(lambda: len(on_kafka.results()) == 2, "both results")
+    results = {c.header.session_id: c.body for c in on_kafka.results()}
+    assert isinstance(results["innocent"], CompleteActivity)
+    assert results["killer"].failure.kind == "cut_off"
+    assert f"died {DEATHS_MAX} times while it ran" in results["killer"].failure.message
+    assert on_kafka.calls().count("dies 1") == DEATHS_MAX
