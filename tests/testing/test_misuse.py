@@ -179,9 +179,7 @@ def test_what_a_rehearsal_cannot_begin_with_is_named(given, told) -> None:
         rehearse(desk, **given)
 
 
-@pytest.mark.parametrize(
-    "message", [b"x", float("nan"), {1, 2}, {1: 2}, Desk(), [object()]], ids=repr
-)
+@pytest.mark.parametrize("message", [b"x", float("nan"), {1, 2}, {1: 2}, Desk(), [{1}]], ids=repr)
 @pytest.mark.parametrize(
     ("what", "ask"),
     [
