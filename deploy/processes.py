@@ -45,11 +45,11 @@ from ..processors.failpoints import Failpoints, kill_self
 from ..processors.handler import CommandHandler
 from ..processors.in_hand import NotedInHand
 from ..processors.loop import Loop, LoopFailed, LoopSettings
+from ..processors.time_limit import TimeLimit
 from .blobs import blobs_of, prove_blobs
 from .clock import SystemClock
 from .exits import Exit, Stopped
 from .settings import Settings
-from .time_limit import TimeLimit
 
 INSIDE = "p.commit_sent"
 """The crash point whose kill must land inside the call that follows it."""

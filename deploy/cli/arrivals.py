@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from ..exits import Exit, Stopped
 from .asking import Actor, Detach, ExpectedSeq, SessionId, Timeout, Wait, named
 from .context import AsJson
 
@@ -14,10 +15,15 @@ def signal(
     session_id: SessionId,
     name: Annotated[str, typer.Argument(metavar="NAME", help="What the agent waits for.")],
     data: Annotated[
-        str,
-        typer.Argument(metavar="JSON", help="What to hand it; '-' reads it from stdin."),
-    ] = "null",
+        str | None,
+        typer.Argument(
+            metavar="JSON", help="What to hand it; '-' reads it from stdin. (default: null)"
+        ),
+    ] = None,
     *,
+    data_option: Annotated[
+        str | None, typer.Option("--data", metavar="JSON", help="The same, as an option.")
+    ] = None,
     signal_id: Annotated[
         str | None,
         typer.Option(help="Your id of the signal: a repeat changes nothing.", callback=named),
@@ -34,11 +40,10 @@ def signal(
     With --wait, stop when it was taken and the session rests.
     """
     from ...commands import inputs
-    from . import typed
     from .asking import ask_and_tell
 
     inputs.name("signal", name)
-    value = typed.json_value("the data of the signal", data)
+    value = data_of_signal(data, data_option)
     return ask_and_tell(
         session_id,
         lambda client: client.signal(session_id, name, value, signal_id, expected_seq=expected_seq),
@@ -93,3 +98,16 @@ def start_turn(
         as_json=as_json,
         done="received: a turn starts when the session is free",
     )
+
+
+def data_of_signal(argument: str | None, option: str | None) -> Any:
+    """The data of a signal, as an argument or as `--data`; null where it is neither."""
+    from . import typed
+
+    if argument is not None and option is not None:
+        raise Stopped(
+            Exit.USAGE, f"the data is given twice, as {argument!r} and as --data: give it once"
+        )
+    if option is not None:
+        return typed.json_value("--data", option)
+    return typed.json_value("the data of the signal", "null" if argument is None else argument)

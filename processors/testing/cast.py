@@ -54,7 +54,7 @@ def choose_workflow(app: App, name: str | None) -> str:
         return next(iter(app.workflows))
     if name is None:
         raise Misuse(f"which workflow? give workflow='…' (declared: {known})")
-    if name not in app.workflows:
+    if not isinstance(name, str) or name not in app.workflows:
         raise Misuse(f"no workflow {name!r} is declared here (declared: {known})")
     return name
 

@@ -9,6 +9,7 @@ What this adds to the core are its promises, checked at every command:
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from ...commands.check import Facts, Refusal
@@ -22,11 +23,16 @@ from ...events.hashing import event_hash
 from ..app import App
 from ..handler import CommandHandler
 from ..session import Received, Session, Stamped
+from ..time_limit import BorrowedTimeLimit
+from ..workflow.errors import WorkflowStuck
 from .errors import Diverged, Misuse
 
 DIGEST_KEY = b"rehearsal"
 TENANT = "rehearsal"
 TOPIC = "rehearsal.commands.v1"
+
+LIMIT_S = 20.0
+"""How long one command may take; more than in a processor, since each step may be a replay, and the machine a busy one."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -48,6 +54,7 @@ class Engine:
         self.crashes: list[StepAt] = []
         self._mirror = Session(TENANT, session_id)
         self._always_replay = always_replay
+        self._limit = BorrowedTimeLimit(LIMIT_S)
         self.blobs = MemoryBlobs()
         self._handler = self._start(app)
         self._doomed: set[StepAt] = set()
@@ -99,7 +106,10 @@ class Engine:
 
     def _start(self, app: App) -> CommandHandler:
         return CommandHandler(
-            app, Facts(DIGEST_KEY, blobs=self.blobs), always_replay=self._always_replay
+            app,
+            Facts(DIGEST_KEY, blobs=self.blobs),
+            always_replay=self._always_replay,
+            limit=self._limit,
         )
 
     def _receive(self, body: CommandBody, actor: str, command_id: str | None) -> Received:
@@ -136,7 +146,8 @@ class Engine:
         return stamped, refusal
 
     def _forget(self) -> None:
-        self.session.drop()
+        with suppress(WorkflowStuck), self._limit:  # a dying coroutine can spin as well
+            self.session.drop()
         self.session = self._mirror.copy()
 
     def _commit(self, stamped: list[Stamped]) -> None:

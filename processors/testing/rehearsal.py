@@ -12,15 +12,18 @@ from ...events import records as r
 from ...events.contracts import ONCE
 from ...events.failures import RAISED
 from ...events.keys import attempt_id
-from ...events.state import Hold, OpenApproval, Uncertain
+from ...events.payloads import storable_text
+from ...events.state import OpenApproval, Uncertain
 from ...events.verdicts import APPROVE, COMPLETED, FAILED, REJECT, UNCERTAIN
 from ..durations import Duration, to_ms
 from ..session import ENGINE, Stamped
+from . import given
 from .cast import Declared, cast, choose_workflow, provider_of
 from .engine import DIGEST_KEY, Engine, StepAt
 from .errors import Held, Misuse, Refused
+from .given import EPOCH
 from .stage import WORKER, Stage
-from .story import EPOCH, Story
+from .story import Story
 
 T = TypeVar("T")
 
@@ -29,6 +32,9 @@ STARTS_AT = datetime(2027, 1, 15, 8, tzinfo=UTC)
 
 CALLS_MAX = 10_000
 """Calls of activities that one command of a test may lead to; more is a workflow that never comes to an end."""
+
+HOLDS = r.SessionHeld | r.NondeterminismFound
+"""Facts that hold a session; one that is released and held again may say the same as before."""
 
 WAKES_MAX = 100_000
 """Timers, expiries, back-offs and deadlines that one skip may pass."""
@@ -53,12 +59,11 @@ def rehearse(
     provider = provider_of(credentials)
     app = cast(declared, credentials=provider)
     name = choose_workflow(app, workflow)
-    if starts_at.tzinfo is None:
-        raise Misuse(f"starts_at={starts_at!r} has no time zone: give tzinfo=UTC")
-    now_ms = (starts_at - EPOCH) // timedelta(milliseconds=1)
-    engine = Engine(app, session_id, now_ms, always_replay=always_replay)
+    now_ms = (given.moment("starts_at", starts_at) - EPOCH) // timedelta(milliseconds=1)
+    replays = given.yes_or_no("always_replay", always_replay)
+    engine = Engine(app, given.session_id(session_id), now_ms, always_replay=replays)
     stage = Stage(app, DIGEST_KEY, engine.blobs, provider)
-    stage.fake(activities or {})
+    stage.fake(given.fakes(activities))
     return Rehearsal(engine, stage, name)
 
 
@@ -72,10 +77,10 @@ class Rehearsal(Story):
         self._interrupted: set[StepAt] = set()
         self._command(m.OpenSession(workflow), actor="customer")
 
-    def send(self, message: str | Mapping[str, Any], *, by: str = "customer") -> None:
-        """Sends a message: its text, or a JSON object (`text` in it is `message.text` in the workflow)."""
-        content = {"text": message} if isinstance(message, str) else dict(message)
-        self._command(m.SendMessage(self._engine.payload(content)), actor=by)
+    def send(self, message: Any, *, by: str = "customer") -> None:
+        """Sends a message: its text, or anything that is JSON (`text` in an object is `message.text` in the workflow)."""
+        content = {"text": message} if isinstance(message, str) else message
+        self._command(m.SendMessage(self._data("a message", content)), actor=by)
 
     def approve(self, name: str | None = None, *, by: str | None = None, comment: str = "") -> None:
         """Approves what is proposed; `name` (the activity's, or the proposal's id) where several are open."""
@@ -87,13 +92,17 @@ class Rehearsal(Story):
 
     def signal(self, name: str, data: Any = None, *, by: str = "service") -> None:
         """Sends a signal of this name with this data (anything that is JSON)."""
-        self._command(m.SendSignal(name, self._engine.payload(data)), actor=by)
+        name = given.text("the name of a signal", name)
+        self._command(m.SendSignal(name, self._data("a signal's data", data)), actor=by)
 
     def trigger(
         self, kind: str, reason: str = "", data: Any = None, *, by: str = "service"
     ) -> None:
         """Asks for a turn without a message: an occasion of this kind, such as `schedule`."""
-        self._command(m.StartTurn(kind, reason, self._engine.payload(data)), actor=by)
+        kind = given.text("the kind of a trigger", kind)
+        because = given.sentence("reason", reason)
+        content = self._data("a trigger's data", data)
+        self._command(m.StartTurn(kind, because, content), actor=by)
 
     def resolve(
         self, name: str | None, result: Any, *, by: str = "operator", comment: str = ""
@@ -102,10 +111,12 @@ class Rehearsal(Story):
 
         `name` is the activity's, or the id of one of several; None where there is one only.
         """
+        comment = given.sentence("comment", comment)
         doubt = self._open_doubt(name)
         found = self._stage.found_out(doubt.name, result)
         if isinstance(found, Exception):
-            body = m.ResolveActivity(doubt.activity_id, FAILED, None, comment or str(found))
+            told = comment or storable_text(str(found))
+            body = m.ResolveActivity(doubt.activity_id, FAILED, None, told)
         else:
             payload = self._engine.payload(found)
             body = m.ResolveActivity(doubt.activity_id, COMPLETED, payload, comment)
@@ -113,11 +124,11 @@ class Rehearsal(Story):
 
     def cancel(self, reason: str = "no longer wanted", *, by: str = "customer") -> None:
         """Stops the session for good."""
-        self._command(m.CancelSession(reason), actor=by)
+        self._command(m.CancelSession(given.sentence("reason", reason)), actor=by)
 
     def release(self, reason: str = "mended", *, by: str = "operator") -> None:
         """Lets a held session go on from where it was held."""
-        self._command(m.ReleaseSession(reason), actor=by)
+        self._command(m.ReleaseSession(given.sentence("reason", reason)), actor=by)
 
     def skip(self, duration: Duration) -> None:
         """Lets time pass: timers, expiries, back-offs and deadlines come in order, each at its own moment."""
@@ -142,12 +153,13 @@ class Rehearsal(Story):
         self, name: str, kind: str = RAISED, *, error_type: str = "", message: str = ""
     ) -> None:
         """The next call of this activity fails with this kind, without running. See `KINDS`."""
-        told = message or f"{name} was told to fail"
-        self._stage.fail_next(name, r.Failure(kind, error_type, told, ""))
+        told = given.sentence("message", message) or f"{name} was told to fail"
+        failure = r.Failure(kind, given.sentence("error_type", error_type), told, "")
+        self._stage.fail_next(name, failure)
 
     def fake(self, name: str, fake: Any) -> None:
         """Puts another fake in the place of this activity, from its next call on."""
-        self._stage.fake({name: fake})
+        self._stage.fake({self._stage.find(name).name: fake})
 
     def answer(self, name: str, answer: Any) -> None:
         """Answers the oldest call of this activity that has had none (`NO_ANSWER`); one too late is recorded as such."""
@@ -158,9 +170,9 @@ class Rehearsal(Story):
             raise Misuse(f"no call of {name!r} is without an answer (without: {open_names})")
         body = self._stage.answer(found, answer)
         self._unanswered.remove(found)
-        held = self.hold
+        since = len(self._engine.log)
         self._report(found, body)
-        self._settle(held)
+        self._settle(since)
 
     def crash_at(self, step: int, *, turn: int | None = None) -> None:
         """Kills all processes at this step of the running turn, or of the next.
@@ -169,9 +181,10 @@ class Rehearsal(Story):
         worker dies after the call and before its report, so that the call is made again, with the same key. Its contract
         may say otherwise: what can be looked up is looked up first, and what is called at most once stays unanswered.
         """
-        if step < 1:
-            raise Misuse(f"there is no step {step}: the steps of a turn count from 1")
-        if turn is None:
+        step = given.count("step", step)
+        if turn is not None:
+            turn = given.count("turn", turn)
+        else:
             turn = self._state.turn if self._engine.running else self._state.turn + 1
         at = StepAt(turn, step)
         if self._engine.is_past(at):
@@ -187,16 +200,20 @@ class Rehearsal(Story):
 
         An open turn stays on the version it began with, so give that as well, or see what happens without it.
         """
+        fakes = given.fakes(activities)
         app = cast(declared, credentials=self._stage.credentials)
         self._engine.redeploy(app)
         self._stage.redeploy(app)
-        self._stage.fake(activities or {})
+        self._stage.fake(fakes)
+
+    def _data(self, what: str, value: object) -> r.Payload:
+        return given.data(what, value, self._engine.payload)
 
     def _command(self, body: m.CommandBody, *, actor: str) -> None:
-        held = self.hold
-        stamped, refusal = self._engine.give(body, actor=actor)
+        since = len(self._engine.log)
+        stamped, refusal = self._engine.give(body, actor=given.actor(actor))
         self._take_tasks(stamped)
-        self._settle(held)
+        self._settle(since)
         if refusal is not None:
             raise Refused(refusal.reason, refusal.detail)
         for one in stamped:
@@ -204,9 +221,10 @@ class Rehearsal(Story):
                 raise Refused(one.event.body.reason, one.event.body.detail)
 
     def _decide(self, name: str | None, decision: str, by: str | None, comment: str) -> None:
+        comment = given.sentence("comment", comment)
         asked = self._open_approval(name)
         body = m.DecideApproval(asked.proposal_id, asked.digest, decision, comment)
-        self._command(body, actor=by or asked.approver)
+        self._command(body, actor=asked.approver if by is None else by)
 
     def _open_approval(self, name: str | None) -> OpenApproval:
         known = [(a.name, a.proposal_id, a) for a in self._state.approvals]
@@ -229,7 +247,7 @@ class Rehearsal(Story):
         raise Misuse(f"several {many} {about}are {how}: name one of {ids}")
 
     def _skip_to(self, target_ms: int) -> None:
-        held = self.hold
+        since = len(self._engine.log)
         for _ in range(WAKES_MAX):
             owed = self._engine.session.next_due()
             if owed is None or owed[0] > target_ms:
@@ -241,10 +259,10 @@ class Rehearsal(Story):
         else:
             raise Misuse(f"{WAKES_MAX} timers fired in one skip: skip less at a time")
         self._engine.now_ms = max(self._engine.now_ms, target_ms)
-        self._settle(held)
+        self._settle(since)
 
-    def _settle(self, held: Hold | None) -> None:
-        """Runs what is to run, and what is due at this moment; a hold that this led to is said aloud."""
+    def _settle(self, since: int) -> None:
+        """Runs what is to run, and what is due at this moment; a hold among the facts since then is said aloud."""
         self._run_tasks()
         for _ in range(WAKES_MAX):
             owed = self._engine.session.next_due()
@@ -253,7 +271,7 @@ class Rehearsal(Story):
             stamped, _refusal = self._engine.give(m.FireTimer(owed[1], owed[0]), actor=ENGINE)
             self._take_tasks(stamped)
             self._run_tasks()
-        if self.hold is not None and self.hold != held:
+        if self.hold is not None and any(isinstance(fact, HOLDS) for fact in self.events[since:]):
             raise Held(self.hold.reason, self.hold.detail)
 
     def _run_tasks(self) -> None:

@@ -23,6 +23,7 @@ from ..app import App
 from .attempts import within
 from .errors import Misuse
 from .fakes import called, check_parameters, fitting, instance, is_exception, takes_credentials
+from .given import shown
 from .limited import OutOfTime, in_a_thread, to_the_end
 
 B = TypeVar("B")
@@ -90,6 +91,9 @@ class Stage:
 
     def find(self, name: str) -> Activity[Any]:
         """The activity of this name; `Misuse` says which there are."""
+        if not isinstance(name, str):
+            told = "give its name" if not isinstance(name, Activity) else f"give {name.name!r}"
+            raise Misuse(f"an activity is named by a text, got {shown(name)}: {told}")
         activity = self.app.activities.get(name)
         if activity is not None:
             return activity

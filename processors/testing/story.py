@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from ...commands.next_valid import next_valid, obligations
@@ -12,10 +12,8 @@ from ...events.state import Hold, State
 from ..stored_json import read_json
 from .engine import Engine, StepAt
 from .errors import Misuse
+from .given import EPOCH
 from .stage import Called, Stage
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
 
 LEAVES_STATE = (r.TurnCompleted, r.TurnContinued, r.SessionCompleted)
 

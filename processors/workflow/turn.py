@@ -24,6 +24,7 @@ from .engine import (
     reader,
 )
 from .errors import ActivityError, TurnDropped, VerificationFailed, WorkflowMisuse, WrongSignal
+from .noting import noted
 from .undoing import run_or_undo
 from .waits import Refused, Several, Strand, Winner, all_done, any_done, let_all_go
 
@@ -58,6 +59,7 @@ class Turn:
         self.session_id = session_id
         self.number = number
 
+    @noted
     async def run(self, action: Action[R], *, on_uncertain: Literal["wait", "raise"] = "wait") -> R:
         """Runs the action on a worker and returns its recorded result.
 
@@ -72,6 +74,7 @@ class Turn:
         result: R = read_json(action.activity.result_type, payload.inline or b"null")
         return result
 
+    @noted
     async def approval(self, action: Action[Any]) -> Approval:
         """Asks for approval of this action; at once where its rule asks nobody. An approval is used by one `run`.
 
@@ -84,6 +87,7 @@ class Turn:
         decided: Approval = await (await self._to_wait()).approval(action)
         return decided
 
+    @noted
     async def sleep(self, duration: Duration) -> None:
         """Waits on the log's clock, without holding a process."""
         await (await self._to_wait()).sleep(to_ms(duration))
@@ -92,6 +96,7 @@ class Turn:
     async def signal(self, name: str) -> Any: ...
     @overload
     async def signal(self, name: str, kind: type[T]) -> T: ...
+    @noted
     async def signal(self, name: str, kind: Any = Any) -> Any:
         """Waits for a signal of this name and returns its data, read as `kind`.
 
@@ -106,6 +111,7 @@ class Turn:
         except ValidationError as error:
             raise WrongSignal(name, problems(error)) from error
 
+    @noted
     async def inbox(self, *, wait: bool = False) -> list[Message]:
         """Takes the messages that came since the turn began, so that they start no turn of their own.
 
@@ -126,6 +132,7 @@ class Turn:
     ) -> tuple[A, B, C, D]: ...
     @overload
     async def gather(self, *awaitables: Awaitable[R]) -> tuple[R, ...]: ...
+    @noted
     async def gather(self, *awaitables: Awaitable[Any]) -> tuple[Any, ...]:
         """Waits until all are done and returns their values in the order given.
 
@@ -139,6 +146,7 @@ class Turn:
                 raise strand.error
         return tuple(strand.value for strand in several.strands)
 
+    @noted
     async def first(self, *awaitables: Awaitable[R], cancel: bool = False) -> Winner[R]:
         """Waits until one is done; gives its place and value, or raises what it raised.
 
@@ -158,10 +166,12 @@ class Turn:
             let_all_go(several.strands, partial(self._let_go, cancel=cancel), won.error)
         return Winner(winner, won.value)
 
+    @noted
     async def say(self, message: Any) -> None:
         """Sends a reply (text, or anything that is JSON) to whoever listens to the session's outcomes."""
         (await self._here()).say(message)
 
+    @noted
     async def artifact(self, artifact_id: str, version: str) -> None:
         """Records that the turn relies on this version of something outside: a document, a price list, a data set."""
         engine = await self._here()
@@ -169,6 +179,7 @@ class Turn:
             checked_name(artifact_id, "artifact id"), checked_name(version, "artifact version")
         )
 
+    @noted
     async def complete(self, outcome: Any, *, verify: Action[bool] | None = None) -> None:
         """Ends the session with this outcome when the function returns; nothing may be run after it.
 
@@ -187,6 +198,7 @@ class Turn:
                 raise refused
         self._live().complete(payload, verified_by=verify.activity.name)
 
+    @noted
     def again(self, state: S) -> S:
         """`return turn.again(state)` ends this stretch of the turn: the function runs again from its top.
 
@@ -196,6 +208,7 @@ class Turn:
         self._live().again(state)
         return state
 
+    @noted
     def version(self, change: str) -> bool:
         """Whether this stretch takes the new side of a change: false where its history was made without it."""
         return self._live().version(checked_name(change, "name of a change"))
@@ -216,6 +229,11 @@ class Turn:
         self._numbers_drawn += 1
         name = f"{self.tenant}/{self.session_id}/{self._place}/random/{self._numbers_drawn}"
         return (uuid.uuid5(_IDS, name).int >> 75) / (1 << 53)
+
+    def _note(self, error: WorkflowMisuse) -> None:
+        """The driver holds the session for the first of these; one of a turn that does not run is another's to see."""
+        if self._engine.running and not self._engine.misuse:
+            self._engine.misuse = str(error)
 
     def _let_go(self, loser: Strand, *, cancel: bool) -> None:
         for step in loser.open_steps():

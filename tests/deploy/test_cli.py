@@ -12,6 +12,7 @@ import pytest
 import typer.main
 
 from wakeful.deploy.cli import app
+from wakeful.deploy.cli.arrivals import data_of_signal
 from wakeful.deploy.cli.errors import explain
 from wakeful.deploy.cli.main import invoke
 from wakeful.deploy.cli.output import write_json
@@ -127,6 +128,7 @@ def test_help_loads_words_and_types_and_nothing_that_does_the_work() -> None:
         ("activity", "list"),
         ("activity", "resolve", "s1", "1.1", "--failed"),
         ("signal", "s1", "paid"),
+        ("signal", "s1", "paid", "--data", "1"),
         ("session", "start-turn", "s1", "--trigger", "schedule"),
         ("dlq", "list"),
         ("tail",),
@@ -149,6 +151,20 @@ def test_without_a_stack_each_command_says_how_to_start_one(
 
 
 @pytest.mark.parametrize(
+    ("argument", "option", "data"),
+    [
+        ('{"cents": 7}', None, {"cents": 7}),
+        (None, '{"cents": 7}', {"cents": 7}),
+        (None, None, None),
+    ],
+)
+def test_a_signal_takes_its_data_as_an_argument_and_as_an_option(
+    argument: str | None, option: str | None, data: object
+) -> None:
+    assert data_of_signal(argument, option) == data
+
+
+@pytest.mark.parametrize(
     ("arguments", "told"),
     [
         (("session", "send", "s1"), "missing argument 'TEXT'"),
@@ -160,6 +176,12 @@ def test_without_a_stack_each_command_says_how_to_start_one(
         (("signal", "s1"), "missing argument 'NAME'"),
         (("signal", "s1", "paid", "{"), "the data of the signal is not JSON (expecting"),
         (("signal", "s1", "paid", ""), "the data of the signal is empty: write JSON, such as null"),
+        (("signal", "s1", "paid", "--data", "{"), "--data is not JSON (expecting"),
+        (("signal", "s1", "paid", "--data", ""), "--data is empty: write JSON, such as null"),
+        (
+            ("signal", "s1", "paid", "1", "--data", "2"),
+            "the data is given twice, as '1' and as --data: give it once",
+        ),
         (
             ("signal", "s1", "paid", "--signal-id", ""),
             "--signal-id '' is not allowed: use 1 to 200",

@@ -124,7 +124,9 @@ def test_what_does_not_fit_and_is_not_caught_holds_at_each_release_and_a_cancel_
         come(session)
     assert held.value.reason == "workflow_raised"
     session.signal("paid", {"cents": 7})
-    session.release()
+    for _ in range(2):
+        with pytest.raises(Held, match="workflow_raised"):
+            session.release()
     assert session.hold is not None
     assert session.hold.reason == "workflow_raised"
     assert session.replies == []
@@ -208,3 +210,37 @@ def test_a_crash_at_every_step_changes_nothing_of_what_is_received() -> None:
     session.signal("paid", 30)
     assert session.replies == ["30 ['hurry']"]
     assert [at.step for at in session.crashes] == [1, 2, 3]
+
+
+@workflow("closer", version=1)
+async def closer(turn: Turn, desk: Desk, message: Message) -> Desk:
+    """Ends its session after an hour: with an outcome, or with whatever its activity raises."""
+    await turn.sleep("1h")
+    if message.text == "listen":
+        await turn.say([told.text for told in await turn.inbox()])
+    if message.text == "fail":
+        await turn.run(find_order.call("x"))
+    await turn.complete("done")
+    return desk
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "unread"),
+    [("complete", "Completed", 2), ("fail", "Failed", 2), ("listen", "Completed", 1)],
+)
+def test_what_was_not_read_ends_with_the_session_and_is_counted(
+    text: str, status: str, unread: int
+) -> None:
+    session = rehearse(closer, activities={"find_order": LookupError("no such order")})
+    session.send(text)
+    session.send("and this")
+    session.trigger("schedule", "nightly")
+    session.signal("paid", 5)
+    session.skip("1h")
+    assert session.status == status
+    assert session.replies == ([["and this"]] if text == "listen" else [])
+    assert session.events[-1].messages_unread == unread
+    assert session.facts.count("TurnStarted") == 1
+    assert {"MessageReceived", "TriggerReceived", "SignalReceived"} <= set(session.facts)
+    with pytest.raises(Refused, match="open a new one"):
+        session.send("too late")

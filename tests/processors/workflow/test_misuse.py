@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from tests.processors.workflow.hands import (
     kinds,
 )
 
+from wakeful import workflow
 from wakeful.events import records as r
 
 
@@ -89,6 +91,83 @@ def test_it_is_held_and_explained(function: Any, reason: str, told: str) -> None
     assert out[-1].reason == reason
     assert told in out[-1].detail
     assert not any(isinstance(body, r.ActivityRequested) for body in out)
+
+
+SWALLOWED: dict[str, tuple[Callable[[Turn], Any], str]] = {
+    "run": (lambda turn: turn.run(5), "turn.run takes an action, got 5"),
+    "on_uncertain": (
+        lambda turn: turn.run(find_order.call("x"), on_uncertain="retry"),
+        "turn.run was given on_uncertain='retry'",
+    ),
+    "approval": (lambda turn: turn.approval("refund"), "turn.approval takes an action"),
+    "signal": (lambda turn: turn.signal(""), "signal name '' is not allowed"),
+    "type": (lambda turn: turn.signal("paid", 7), "was given the type 7, which cannot be read"),
+    "artifact": (lambda turn: turn.artifact("prices", ""), "artifact version '' is not allowed"),
+    "gather": (lambda turn: turn.gather(), "gather and first take 1 to 1000 awaitables, got 0"),
+    "stranger": (
+        lambda turn: turn.gather(turn.say("x"), Foreign()),
+        "which is not of this turn: use turn.sleep",
+    ),
+    "branch": (lambda turn: turn.first(turn.sleep(1), turn.run(5)), "turn.run takes an action"),
+    "verify": (lambda turn: turn.complete("x", verify=5), "was given verify=5: give it an action"),
+    "version": (lambda turn: turn.version(""), "name of a change '' is not allowed"),
+}
+
+
+@pytest.mark.parametrize("call", SWALLOWED)
+@pytest.mark.parametrize("caught", [Exception, BaseException])
+def test_it_is_held_and_explained_though_the_function_catches_it(
+    call: str, caught: type[BaseException]
+) -> None:
+    misuse, told = SWALLOWED[call]
+
+    async def swallows(turn: Turn, desk: Desk, message: Message) -> Desk:
+        try:
+            answer = misuse(turn)
+            if isinstance(answer, Awaitable):
+                await answer
+        except caught:
+            pass
+        return desk
+
+    hand = hand_of(swallows)
+    out = hand.open()
+    assert (kinds(out)[-1], out[-1].reason) == ("SessionHeld", "workflow_misuse")
+    assert told in out[-1].detail
+    assert not any(isinstance(body, r.ReplySent | r.TimerSet | r.TurnCompleted) for body in out)
+
+
+@pytest.mark.parametrize("replay", [False, True])
+def test_it_asks_for_nothing_more_once_it_has_caught_one(replay: bool) -> None:
+    async def goes_on(turn: Turn, desk: Desk, message: Message) -> Desk:
+        while True:
+            try:
+                await turn.run(5)  # type: ignore[arg-type]
+            except Exception:
+                await turn.say("and on")
+
+    async def mended(turn: Turn, desk: Desk, message: Message) -> Desk:
+        await turn.say("once")
+        return desk
+
+    hand = hand_of(goes_on, always_replay=replay)
+    assert hand.open()[-1].reason == "workflow_misuse"
+    hand.redeploy(workflow("desk", version=1)(mended))
+    assert kinds(hand.release()) == ["SessionReleased", "ReplySent", "TurnCompleted"]
+
+
+def test_a_second_end_is_held_though_the_function_catches_it() -> None:
+    async def ends_twice(turn: Turn, desk: Desk, message: Message) -> Desk:
+        await turn.complete("done")
+        try:
+            turn.again(desk)
+        except Exception:
+            return desk
+        return desk
+
+    out = hand_of(ends_twice).open()
+    assert (kinds(out)[-1], out[-1].reason) == ("SessionHeld", "workflow_misuse")
+    assert "turn.again was called after turn.complete" in out[-1].detail
 
 
 def test_a_turn_that_was_kept_is_not_the_one_that_runs() -> None:

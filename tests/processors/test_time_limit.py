@@ -2,16 +2,18 @@
 
 import contextlib
 import signal
+import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.processors.desk import Desk, Hand, find_order, kinds
 
+from tests.processors.desk import Desk, Hand, find_order, kinds
 from wakeful import Message, Turn, workflow
 from wakeful.commands.check import Facts
-from wakeful.deploy.time_limit import PARTS, TimeLimit
 from wakeful.processors.handler import CommandHandler
+from wakeful.processors.time_limit import PARTS, BorrowedTimeLimit, TimeLimit
 from wakeful.processors.workflow.errors import WorkflowStuck
 
 
@@ -129,3 +131,67 @@ def test_the_limit_is_over_wherever_it_strikes() -> None:
         with contextlib.suppress(WorkflowStuck), TimeLimit(1e-6 * (1 + number % 50), parts=1):
             pass
         assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+@pytest.fixture
+def alarms() -> Iterator[list[int]]:
+    """Alarms of somebody else's, who is there before and after."""
+    heard: list[int] = []
+    before = signal.signal(signal.SIGALRM, lambda number, _frame: heard.append(number))
+    try:
+        yield heard
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_what_is_borrowed_is_there_again_afterwards(alarms: list[int]) -> None:
+    signal.setitimer(signal.ITIMER_REAL, 3_600, 60)
+    for number in range(2_000):
+        limit = BorrowedTimeLimit(1e-6 * (1 + number % 50), parts=1)
+        with contextlib.suppress(WorkflowStuck), limit:
+            pass
+        left_s, every_s = signal.getitimer(signal.ITIMER_REAL)
+        assert 0 < left_s <= 3_600
+        assert every_s == 60
+    assert alarms == []
+    signal.raise_signal(signal.SIGALRM)
+    assert alarms == [signal.SIGALRM]
+
+
+def test_an_alarm_that_was_due_meanwhile_comes_late_and_not_never(alarms: list[int]) -> None:
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    began = time.monotonic()
+    with BorrowedTimeLimit(3_600):
+        while time.monotonic() < began + 0.1:
+            pass
+    while not alarms:
+        assert time.monotonic() < began + 10
+    assert alarms == [signal.SIGALRM]
+
+
+def test_time_in_a_debugger_is_not_that_of_the_workflow() -> None:
+    looks = "import signal\nfor _ in range(100): signal.raise_signal(signal.SIGALRM)"
+    with BorrowedTimeLimit(3_600):
+        exec(looks, {"__name__": "pdb"})
+        for _ in range(PARTS - 1):
+            signal.raise_signal(signal.SIGALRM)
+        with pytest.raises(WorkflowStuck):
+            signal.raise_signal(signal.SIGALRM)
+
+
+def test_outside_of_the_main_thread_there_is_no_limit() -> None:
+    met: list[BaseException] = []
+
+    def use() -> None:
+        try:
+            with BorrowedTimeLimit(1e-6, parts=1):
+                pass
+        except BaseException as error:
+            met.append(error)
+
+    handler = signal.getsignal(signal.SIGALRM)
+    thread = threading.Thread(target=use)
+    thread.start()
+    thread.join()
+    assert (met, signal.getsignal(signal.SIGALRM)) == ([], handler)
