@@ -106,7 +106,7 @@ class Activity(Generic[R_co]):
             typed = self._arguments.validate_python(self._bind(args, kwargs))
         except ValidationError as error:
             raise TypeError(f"{self.name}{self._signature}: {problems(error)}") from error
-        arguments: dict[str, Any] = self._arguments.dump_python(typed, mode="json")
+        arguments: dict[str, Any] = self._arguments.dump_python(typed, mode="json", by_alias=True)
         return Action(self, arguments)
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -134,7 +134,7 @@ class Activity(Generic[R_co]):
 
     def stored(self, result: Any) -> Any:
         """The result as JSON-able values; `ValueError` or `TypeError` where its type has no such form."""
-        return self.result_type.dump_python(result, mode="json", warnings="error")
+        return self.result_type.dump_python(result, mode="json", by_alias=True, warnings="error")
 
     @property
     def companions(self) -> tuple[Activity[Any], ...]:
