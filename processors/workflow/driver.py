@@ -17,14 +17,16 @@ from types import CoroutineType
 from typing import Any, cast
 
 from ...events import records as r
+from ...events.errors import PayloadTooLarge
 from ...events.payloads import storable_text
 from ..activities.definitions import Action
-from ..stored_json import json_value, read_json
+from ..stored_json import read_json
 from .ahead import LIVE, VERIFICATION_FAILED, Ahead
 from .asking import Asking, TurnContext
 from .claims import CLAIM_FAULTS
 from .definitions import Message, Workflow
-from .errors import ActivityError, VerificationFailed, WorkflowMisuse, WorkflowStuck
+from .errors import ActivityError, Unstorable, VerificationFailed, WorkflowMisuse, WorkflowStuck
+from .leaving import leaving
 from .turn import Turn
 from .waits import Several, Step, misused_by
 
@@ -195,9 +197,10 @@ class Stretch(Asking):
         if self._over == AGAIN and (told := self._why_not_again(returned)):
             return [self._misused(told)]
         try:
-            state = self.payload(json_value(workflow.state_type, returned))
-        except Exception as error:  # noqa: BLE001 - user types decide what raises; it becomes a hold
-            return [self._held("state_unserialisable", error)]
+            state = self.payload(leaving(workflow.state_type, returned))
+        except (Unstorable, PayloadTooLarge) as error:
+            told = f"workflow {workflow.name}: the {workflow.state_class.__name__} that it returned cannot be kept: {error}"
+            return [self._hold("state_unserialisable", f"{told}; then deploy and release")]
         return self._ended(self._end_with(state))
 
     def _ended(self, end: r.EventBody) -> list[r.EventBody]:
