@@ -19,7 +19,8 @@ from typing import Any, cast
 from ...events import records as r
 from ...events.errors import PayloadTooLarge
 from ...events.payloads import storable_text
-from ..activities.definitions import Action
+from ...events.shown import shown, worded
+from ..activities.definitions import Action, WrongArguments
 from ..stored_json import read_json
 from .ahead import LIVE, VERIFICATION_FAILED, Ahead
 from .asking import Asking, TurnContext
@@ -31,7 +32,7 @@ from .turn import Turn
 from .waits import Several, Step, misused_by
 
 DETAIL_MAX = 2_000
-"""Characters of a traceback kept in a hold: enough to find the line, small enough for every view."""
+"""Characters of a traceback, or of a misuse, kept in a hold: enough to find the line, small enough for every view."""
 
 COMPLETE, AGAIN = "turn.complete", "turn.again"
 
@@ -160,14 +161,14 @@ class Stretch(Asking):
             told = f"{error}: mend what it looks at, then release: it is verified again"
             return [self._hold(VERIFICATION_FAILED, told)]
         except RuntimeError as error:
-            if "event loop" in str(error):
+            if "event loop" in worded(error):
                 return [
                     self._misused(
                         f"it used asyncio ({error}): use turn.sleep, or an activity for I/O"
                     )
                 ]
             return [self._held("workflow_raised", error)]
-        except WorkflowMisuse as error:
+        except (WorkflowMisuse, WrongArguments) as error:
             return [self._misused(str(error))]
         except WorkflowStuck:
             raise
@@ -191,7 +192,7 @@ class Stretch(Asking):
             wanted = workflow.state_class.__name__
             return [
                 self._misused(
-                    f"it returned {returned!r}: return the {wanted} that the next turn starts from"
+                    f"it returned {shown(returned)}: return the {wanted} that the next turn starts from"
                 )
             ]
         if self._over == AGAIN and (told := self._why_not_again(returned)):
@@ -225,7 +226,7 @@ class Stretch(Asking):
     def _why_not_again(self, returned: Any) -> str:
         """Why the stretch may not end so; nothing where it may."""
         if returned is not self._next_state:
-            return f"it called turn.again and returned another object, {returned!r}: write 'return turn.again(state)'"
+            return f"it called turn.again and returned another object, {shown(returned)}: write 'return turn.again(state)'"
         if self.steps == self.context.steps:
             return "it called turn.again without a step before: it would go round for ever; await something first, or return the state"
         if open_waits := self.open_waits():
@@ -237,7 +238,9 @@ class Stretch(Asking):
         return read_json(self._workflow.state_type, self.claims.handed(data).inline or b"null")
 
     def _misused(self, told: str) -> r.SessionHeld:
-        return self._hold("workflow_misuse", f"workflow {self._workflow.name}: {told}")
+        return self._hold(
+            "workflow_misuse", storable_text(f"workflow {self._workflow.name}: {told}", DETAIL_MAX)
+        )
 
     def _held(self, reason: str, error: BaseException) -> r.SessionHeld:
         frames = traceback.format_exception(error)
