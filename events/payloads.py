@@ -13,6 +13,7 @@ from typing import Any
 from .errors import InvalidPayload, PayloadTooLarge
 from .limits import PAYLOAD_MAX, TEXT_MAX
 from .records import Payload
+from .shown import shown
 
 JSON = "json"
 
@@ -108,7 +109,7 @@ def _check_json(value: object, depth: int) -> None:
         for key, item in value.items():
             if not isinstance(key, str):
                 raise InvalidPayload(
-                    f"json keys are text, got {key!r} ({type(key).__name__}): make a text of it"
+                    f"json keys are text, got {shown(key)} ({type(key).__name__}): make a text of it"
                 )
             if isinstance(item, (dict, list, tuple)):
                 _check_json(item, depth + 1)

@@ -6,6 +6,8 @@ import re
 from datetime import timedelta
 from typing import SupportsFloat
 
+from ..events.shown import shown
+
 Duration = str | int | float | timedelta
 
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -27,7 +29,7 @@ def to_ms(duration: Duration) -> int:
         ms = _seconds(duration) * 1_000
     if not 0 <= ms < 2**53:
         raise ValueError(
-            f"{duration!r} is out of range: a duration is zero or more, and below 285,000 years"
+            f"{shown(duration)} is out of range: a duration is zero or more, and below 285,000 years"
         )
     return round(ms)
 
@@ -41,5 +43,5 @@ def _seconds(number: SupportsFloat) -> float:
 
 def _not_one(given: object) -> ValueError:
     return ValueError(
-        f"{given!r} is not a duration: write it like '500ms', '10s', '5m', '24h' or '7d'"
+        f"{shown(given)} is not a duration: write it like '500ms', '10s', '5m', '24h' or '7d'"
     )

@@ -29,8 +29,8 @@ def read_json(kind: TypeAdapter[T], data: bytes) -> T:
 
 
 def json_value(kind: TypeAdapter[T], value: T) -> Any:
-    """The value as JSON-able values; raises what its serialisers raise."""
+    """The value as JSON-able values, under its fields' aliases; raises what its serialisers raise."""
     try:
-        return json.loads(kind.dump_json(value))
+        return json.loads(kind.dump_json(value, by_alias=True, warnings=False))
     except PydanticSerializationError:
-        return kind.dump_python(value, mode="json")
+        return kind.dump_python(value, mode="json", by_alias=True, warnings=False)

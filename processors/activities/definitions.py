@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from typing import Any, Generic, Never, NoReturn, Protocol, TypeVar, overload
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError
 
 from ...events import contracts as words
+from ...events.shown import worded
 from ..durations import Duration, to_ms
 from ..stored_json import read_json
 from . import declaring, signatures
@@ -32,6 +34,10 @@ KEY = signatures.KEY
 CREDENTIALS = signatures.CREDENTIALS
 
 Declined = signatures.Declined
+
+
+class WrongArguments(TypeError):
+    """A call that the activity does not take; says which argument, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +111,15 @@ class Activity(Generic[R_co]):
         try:
             typed = self._arguments.validate_python(self._bind(args, kwargs))
         except ValidationError as error:
-            raise TypeError(f"{self.name}{self._signature}: {problems(error)}") from error
-        arguments: dict[str, Any] = self._arguments.dump_python(typed, mode="json")
+            raise WrongArguments(f"{self.name}{self._signature}: {problems(error)}") from error
+        try:
+            arguments: dict[str, Any] = self._arguments.dump_python(
+                typed, mode="json", by_alias=True
+            )
+        except (PydanticSerializationError, UnicodeError) as error:
+            raise WrongArguments(
+                f"{self.name}{self._signature}: the arguments cannot be stored as JSON ({worded(error)})"
+            ) from error
         return Action(self, arguments)
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -117,7 +130,7 @@ class Activity(Generic[R_co]):
         try:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise TypeError(f"{self.name}{self._signature}: {error}") from error
+            raise WrongArguments(f"{self.name}{self._signature}: {error}") from error
         bound.apply_defaults()
         return bound.arguments
 
@@ -134,7 +147,7 @@ class Activity(Generic[R_co]):
 
     def stored(self, result: Any) -> Any:
         """The result as JSON-able values; `ValueError` or `TypeError` where its type has no such form."""
-        return self.result_type.dump_python(result, mode="json", warnings="error")
+        return self.result_type.dump_python(result, mode="json", by_alias=True, warnings="error")
 
     @property
     def companions(self) -> tuple[Activity[Any], ...]:

@@ -7,8 +7,11 @@ from typing import Any
 
 from pydantic import Secret, SecretBytes, SecretStr, TypeAdapter
 
-_FIELDS = ("model-fields", "typed-dict", "dataclass-args")
-_NOT_WRITTEN = ("metadata", "config", "definitions")
+FIELDS = ("model-fields", "typed-dict", "dataclass-args")
+"""Parts of pydantic's schemas that have fields."""
+
+NOT_WRITTEN = ("metadata", "config", "definitions")
+"""Parts of any schema that say nothing of what is written."""
 
 
 def masked_at(adapter: TypeAdapter[Any]) -> str | None:
@@ -18,7 +21,7 @@ def masked_at(adapter: TypeAdapter[Any]) -> str | None:
     what that gives, and is none.
     """
     schema = adapter.core_schema
-    return next(_masked(schema, (), dict(_definitions(schema))), None)
+    return next(_masked(schema, (), dict(definitions(schema))), None)
 
 
 def _masked(node: Any, at: tuple[str, ...], known: dict[str, Any]) -> Iterator[str]:
@@ -36,22 +39,23 @@ def _masked(node: Any, at: tuple[str, ...], known: dict[str, Any]) -> Iterator[s
         return
     if node.get("type") == "definition-ref":
         yield from _masked(known.pop(node["schema_ref"], None), at, known)
-    fields = node.get("fields") if node.get("type") in _FIELDS else None
+    fields = node.get("fields") if node.get("type") in FIELDS else None
     if fields is not None:
-        for name, field in _named(fields):
+        for name, field in named(fields):
             yield from _masked(field, (*at, name), known)
     for part, value in node.items():
-        if part not in _NOT_WRITTEN and value is not fields:
+        if part not in NOT_WRITTEN and value is not fields:
             yield from _masked(value, at, known)
 
 
-def _definitions(schema: Any) -> Iterator[tuple[str, Any]]:
+def definitions(schema: Any) -> Iterator[tuple[str, Any]]:
+    """The types that a schema refers to, by reference."""
     if schema.get("type") == "definitions":
         for defined in schema["definitions"]:
             yield defined["ref"], defined
 
 
-def _named(fields: Any) -> Iterator[tuple[str, Any]]:
+def named(fields: Any) -> Iterator[tuple[str, Any]]:
     """Fields of models and typed dictionaries by name; those of dataclasses are a list."""
     if isinstance(fields, Mapping):
         yield from ((str(name), field) for name, field in fields.items())

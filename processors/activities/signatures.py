@@ -11,6 +11,7 @@ from pydantic import ConfigDict, PydanticUndefinedAnnotation, PydanticUserError,
 from typing_extensions import TypedDict
 
 from ...events.errors import Rejected
+from .aliased import unread_at
 from .masked import masked_at
 
 KEY = "key"
@@ -134,17 +135,23 @@ def _adapter(what: str, kind: Any) -> TypeAdapter[Any]:
         raise Declined(
             f"{what} cannot be stored as JSON: {error.message.splitlines()[0]}"
         ) from error
-    check_unmasked(what, adapter)
+    check_stored(what, adapter)
     return adapter
 
 
-def check_unmasked(what: str, adapter: TypeAdapter[Any]) -> None:
-    """`Declined` where storing would lose a secret; `what` names the declaration."""
-    at = masked_at(adapter)
-    if at is None:
-        return
-    where = f"at {at!r}" if at else "in it"
-    raise Declined(
-        f"{what} cannot be stored: the pydantic secret {where} would be written as '**********', and read back as that; "
-        f"let the activity that needs it take '*, {CREDENTIALS}: …' from the app's provider (@credentials)"
-    )
+def check_stored(what: str, adapter: TypeAdapter[Any], *, whole: bool = False) -> None:
+    """`Declined` where storing would lose a secret or a field; `what` names the declaration.
+
+    `whole`: fields that are left out of what is stored are lost as well.
+    """
+    masked = masked_at(adapter)
+    if masked is not None:
+        where = f"at {masked!r}" if masked else "in it"
+        raise Declined(
+            f"{what} cannot be stored: the pydantic secret {where} would be written as '**********', and read back as that; "
+            f"let the activity that needs it take '*, {CREDENTIALS}: …' from the app's provider (@credentials)"
+        )
+    unread = unread_at(adapter, whole=whole)
+    if unread is not None:
+        at, why = unread
+        raise Declined(f"{what} cannot be read back once stored: field {at!r} would be lost; {why}")

@@ -12,6 +12,7 @@ from typing import Any
 
 from ...events import records as r
 from ...events.blobs import Blobs
+from ...events.errors import InvalidPayload
 from ...events.keys import effect_key
 from ...events.payloads import action_digest
 from ..activities.definitions import Action
@@ -283,7 +284,12 @@ class Asking:
 
     def _identify(self, action: Action[Any]) -> tuple[bytes, r.Payload]:
         activity, key = action.activity, self.context.digest_key
-        arguments = self.payload(action.arguments)
+        try:
+            arguments = self.payload(action.arguments)
+        except InvalidPayload as error:
+            raise WorkflowMisuse(
+                f"{activity.name}.call was given what cannot be stored ({error.message}): give it what JSON can hold"
+            ) from error
         approver = activity.approval.approver if activity.approval else ""
         data = self.claims.bytes_of(arguments)
         digest = action_digest(activity.name, activity.contract.word, data, approver, key)

@@ -11,7 +11,7 @@ from pydantic import PydanticUndefinedAnnotation, PydanticUserError, TypeAdapter
 
 from ...events.state import MESSAGE
 from ..activities.declaring import check_name
-from ..activities.signatures import Declined, check_unmasked, hints
+from ..activities.signatures import Declined, check_stored, hints
 
 S = TypeVar("S")
 
@@ -90,7 +90,7 @@ class Workflow(Generic[S]):
             raise Declined(
                 f"{told} cannot be stored as JSON: make it a pydantic BaseModel or a dataclass ({why})"
             ) from error
-        check_unmasked(told, adapter)
+        check_stored(told, adapter, whole=True)
         return adapter
 
     def _check_initial(self) -> None:

@@ -17,19 +17,22 @@ from types import CoroutineType
 from typing import Any, cast
 
 from ...events import records as r
+from ...events.errors import PayloadTooLarge
 from ...events.payloads import storable_text
-from ..activities.definitions import Action
-from ..stored_json import json_value, read_json
+from ...events.shown import shown, worded
+from ..activities.definitions import Action, WrongArguments
+from ..stored_json import read_json
 from .ahead import LIVE, VERIFICATION_FAILED, Ahead
 from .asking import Asking, TurnContext
 from .claims import CLAIM_FAULTS
 from .definitions import Message, Workflow
-from .errors import ActivityError, VerificationFailed, WorkflowMisuse, WorkflowStuck
+from .errors import ActivityError, Unstorable, VerificationFailed, WorkflowMisuse, WorkflowStuck
+from .leaving import leaving
 from .turn import Turn
 from .waits import Several, Step, misused_by
 
 DETAIL_MAX = 2_000
-"""Characters of a traceback kept in a hold: enough to find the line, small enough for every view."""
+"""Characters of a traceback, or of a misuse, kept in a hold: enough to find the line, small enough for every view."""
 
 COMPLETE, AGAIN = "turn.complete", "turn.again"
 
@@ -158,14 +161,14 @@ class Stretch(Asking):
             told = f"{error}: mend what it looks at, then release: it is verified again"
             return [self._hold(VERIFICATION_FAILED, told)]
         except RuntimeError as error:
-            if "event loop" in str(error):
+            if "event loop" in worded(error):
                 return [
                     self._misused(
                         f"it used asyncio ({error}): use turn.sleep, or an activity for I/O"
                     )
                 ]
             return [self._held("workflow_raised", error)]
-        except WorkflowMisuse as error:
+        except (WorkflowMisuse, WrongArguments) as error:
             return [self._misused(str(error))]
         except WorkflowStuck:
             raise
@@ -189,15 +192,16 @@ class Stretch(Asking):
             wanted = workflow.state_class.__name__
             return [
                 self._misused(
-                    f"it returned {returned!r}: return the {wanted} that the next turn starts from"
+                    f"it returned {shown(returned)}: return the {wanted} that the next turn starts from"
                 )
             ]
         if self._over == AGAIN and (told := self._why_not_again(returned)):
             return [self._misused(told)]
         try:
-            state = self.payload(json_value(workflow.state_type, returned))
-        except Exception as error:  # noqa: BLE001 - user types decide what raises; it becomes a hold
-            return [self._held("state_unserialisable", error)]
+            state = self.payload(leaving(workflow.state_type, returned))
+        except (Unstorable, PayloadTooLarge) as error:
+            told = f"workflow {workflow.name}: the {workflow.state_class.__name__} that it returned cannot be kept: {error}"
+            return [self._hold("state_unserialisable", f"{told}; then deploy and release")]
         return self._ended(self._end_with(state))
 
     def _ended(self, end: r.EventBody) -> list[r.EventBody]:
@@ -222,7 +226,7 @@ class Stretch(Asking):
     def _why_not_again(self, returned: Any) -> str:
         """Why the stretch may not end so; nothing where it may."""
         if returned is not self._next_state:
-            return f"it called turn.again and returned another object, {returned!r}: write 'return turn.again(state)'"
+            return f"it called turn.again and returned another object, {shown(returned)}: write 'return turn.again(state)'"
         if self.steps == self.context.steps:
             return "it called turn.again without a step before: it would go round for ever; await something first, or return the state"
         if open_waits := self.open_waits():
@@ -234,7 +238,9 @@ class Stretch(Asking):
         return read_json(self._workflow.state_type, self.claims.handed(data).inline or b"null")
 
     def _misused(self, told: str) -> r.SessionHeld:
-        return self._hold("workflow_misuse", f"workflow {self._workflow.name}: {told}")
+        return self._hold(
+            "workflow_misuse", storable_text(f"workflow {self._workflow.name}: {told}", DETAIL_MAX)
+        )
 
     def _held(self, reason: str, error: BaseException) -> r.SessionHeld:
         frames = traceback.format_exception(error)

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
+from pydantic_core import PydanticSerializationError
 
 from ...commands.check import NAME_LENGTH_MAX
+from ...events.errors import InvalidPayload
 from ...events.records import Payload
+from ...events.shown import shown, worded
 from ..activities.contracts import Read
 from ..activities.definitions import Action
+from ..durations import Duration, to_ms
 from .errors import VerificationFailed, WorkflowMisuse
 from .waits import Step
+
+T = TypeVar("T")
 
 ON_UNCERTAIN = ("wait", "raise")
 
@@ -51,7 +58,7 @@ def checked_action(given: object, method: str) -> Action[Any]:
     """The action, if it is one."""
     if not isinstance(given, Action):
         raise WorkflowMisuse(
-            f"turn.{method} takes an action, got {given!r}: write turn.{method}(activity.call(…))"
+            f"turn.{method} takes an action, got {shown(given)}: write turn.{method}(activity.call(…))"
         )
     return given
 
@@ -63,28 +70,27 @@ def checked_name(given: object, what: str) -> str:
         or not 1 <= len(given) <= NAME_LENGTH_MAX
         or not given.isprintable()
     ):
-        shown = ascii(given)[:NAME_LENGTH_MAX]
         raise WorkflowMisuse(
-            f"{what} {shown} is not allowed: use 1 to {NAME_LENGTH_MAX} printable characters"
+            f"{what} {shown(given)} is not allowed: use 1 to {NAME_LENGTH_MAX} printable characters"
         )
-    return given
+    return str.__str__(given)  # records hold no subclass, such as a StrEnum's member
 
 
 def checked_choice(given: object) -> str:
     """What is to follow where nobody knows whether an activity was carried out."""
-    if given not in ON_UNCERTAIN:
+    if not isinstance(given, str) or given not in ON_UNCERTAIN:
         raise WorkflowMisuse(
-            f"turn.run was given on_uncertain={given!r}: write 'wait' (a person resolves it) or "
+            f"turn.run was given on_uncertain={shown(given)}: write 'wait' (a person resolves it) or "
             "'raise' (the workflow sees Uncertain)"
         )
-    return str(given)
+    return given
 
 
 def checked_verification(given: object) -> Action[Any]:
     """An action that may verify: one that changes nothing and says yes or no."""
     if not isinstance(given, Action):
         raise WorkflowMisuse(
-            f"turn.complete was given verify={given!r}: give it an action, verify=check.call(…)"
+            f"turn.complete was given verify={shown(given)}: give it an action, verify=check.call(…)"
         )
     name = given.activity.name
     if not isinstance(given.activity.contract, Read):
@@ -96,6 +102,39 @@ def checked_verification(given: object) -> Action[Any]:
             f"turn.complete was given verify={name}, which does not return bool: write '-> bool'"
         )
     return given
+
+
+def checked_flag(given: object, method: str, option: str) -> bool:
+    """A real bool: a duration or a word is true as well, and meant something else."""
+    if not isinstance(given, bool):
+        raise WorkflowMisuse(
+            f"turn.{method} was given {option}={shown(given)}: write {option}=True or {option}=False"
+        )
+    return given
+
+
+def checked_duration(given: Duration) -> int:
+    """How long to sleep, in milliseconds."""
+    try:
+        return to_ms(given)
+    except ValueError as error:
+        raise WorkflowMisuse(f"turn.sleep: {error}") from error
+
+
+def written(given: Any, method: str, use: Callable[[Any], T]) -> T:
+    """What `use` makes of it, which stores it: a pydantic model as its JSON, by alias; all else as it is."""
+    try:
+        is_model = isinstance(given, BaseModel)
+        return use(given.model_dump(mode="json", by_alias=True) if is_model else given)
+    except (InvalidPayload, PydanticSerializationError, UnicodeError) as error:
+        raise WorkflowMisuse(
+            f"turn.{method} was given {shown(given)}, which cannot be stored ({_why(error)}): give text, JSON or a "
+            "pydantic model; what a model inside of it holds is JSON after model_dump(mode='json')"
+        ) from error
+
+
+def _why(error: Exception) -> str:
+    return error.message if isinstance(error, InvalidPayload) else worded(error)
 
 
 def reader(kind: Any) -> TypeAdapter[Any]:
@@ -113,10 +152,9 @@ def _reader(kind: Any) -> TypeAdapter[Any]:
         if not adapter.pydantic_complete:
             adapter.rebuild()  # raises now, and not when the signal is there and used up
     except Exception as error:
-        why = f"{type(error).__name__}: {error}".splitlines()[0]
         raise WorkflowMisuse(
-            f"turn.signal was given the type {kind!r}, which cannot be read from JSON: "
-            f"give it a class such as a pydantic BaseModel ({why})"
+            f"turn.signal was given the type {shown(kind)}, which cannot be read from JSON: "
+            f"give it a class such as a pydantic BaseModel ({worded(error)})"
         ) from error
     return adapter
 

@@ -77,6 +77,10 @@ class WorkflowMisuse(Exception):
     """The workflow did what no workflow may (real I/O, a step after the end); says what to use instead."""
 
 
+class Unstorable(Exception):
+    """A state that the next turn could not read back as it is; says which field, and what to do."""
+
+
 class WorkflowStuck(BaseException):
     """This activation ran for too long without a wait. Not an Exception on purpose: it must get out of user code."""
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar, overload
 from pydantic import ValidationError
 
 from ..activities.definitions import Action, problems
-from ..durations import Duration, to_ms
+from ..durations import Duration
 from ..stored_json import read_json
 from .answers import Approval
 from .definitions import Message
@@ -19,9 +19,12 @@ from .engine import (
     Engine,
     checked_action,
     checked_choice,
+    checked_duration,
+    checked_flag,
     checked_name,
     checked_verification,
     reader,
+    written,
 )
 from .errors import ActivityError, TurnDropped, VerificationFailed, WorkflowMisuse, WrongSignal
 from .noting import noted
@@ -90,7 +93,7 @@ class Turn:
     @noted
     async def sleep(self, duration: Duration) -> None:
         """Waits on the log's clock, without holding a process."""
-        await (await self._to_wait()).sleep(to_ms(duration))
+        await (await self._to_wait()).sleep(checked_duration(duration))
 
     @overload
     async def signal(self, name: str) -> Any: ...
@@ -117,7 +120,8 @@ class Turn:
 
         There may be none, unless `wait`: then it waits for the first.
         """
-        taken: list[Message] = await (await self._to_wait()).inbox(wait=bool(wait))
+        engine = await self._to_wait()
+        taken: list[Message] = await engine.inbox(wait=checked_flag(wait, "inbox", "wait"))
         return taken
 
     @overload
@@ -134,11 +138,13 @@ class Turn:
     async def gather(self, *awaitables: Awaitable[R]) -> tuple[R, ...]: ...
     @noted
     async def gather(self, *awaitables: Awaitable[Any]) -> tuple[Any, ...]:
-        """Waits until all are done and returns their values in the order given.
+        """Waits until all are done and returns their values in the order given; of none, at once.
 
         If some failed, the first of them in that order is raised, once all are done: nothing is left in flight.
         """
         await self._here()
+        if not awaitables:
+            return ()  # a list that the data happens to leave empty
         several = Several(awaitables, all_done)
         await several
         for strand in several.strands:
@@ -158,6 +164,7 @@ class Turn:
         raised as a `BaseExceptionGroup` where it is more than one.
         """
         await self._here()
+        checked_flag(cancel, "first", "cancel")
         several = Several(awaitables, any_done)
         await several
         winner = next(i for i, strand in enumerate(several.strands) if strand.done)
@@ -168,8 +175,8 @@ class Turn:
 
     @noted
     async def say(self, message: Any) -> None:
-        """Sends a reply (text, or anything that is JSON) to whoever listens to the session's outcomes."""
-        (await self._here()).say(message)
+        """Sends a reply (text, JSON, or a pydantic model) to whoever listens to the session's outcomes."""
+        written(message, "say", (await self._here()).say)
 
     @noted
     async def artifact(self, artifact_id: str, version: str) -> None:
@@ -181,14 +188,14 @@ class Turn:
 
     @noted
     async def complete(self, outcome: Any, *, verify: Action[bool] | None = None) -> None:
-        """Ends the session with this outcome when the function returns; nothing may be run after it.
+        """Ends the session with this outcome (JSON, or a pydantic model) when the function returns; nothing may be run after it.
 
         `verify` is an action of a `Read()` activity that returns a bool. It is run first; where it says no, or fails,
         `VerificationFailed` is raised here. Uncaught, that holds the session, and a release verifies again.
         """
         engine = await self._here()
         engine.may_end("turn.complete")
-        payload = engine.payload(outcome)
+        payload = written(outcome, "complete", engine.payload)
         if verify is None:
             engine.complete(payload, verified_by=None)
             return

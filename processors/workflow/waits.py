@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic, NoReturn, TypeVar
 
+from ...events.shown import shown
 from .errors import BranchLost, WorkflowMisuse, WorkflowStuck
 
 R = TypeVar("R")
@@ -72,7 +73,7 @@ class Strand:
     def __init__(self, awaitable: Awaitable[Any]) -> None:
         if not hasattr(awaitable, "__await__"):
             raise WorkflowMisuse(
-                f"gather and first take awaitables such as turn.run(…), got {awaitable!r}"
+                f"gather and first take awaitables such as turn.run(…), got {shown(awaitable)}"
             )
         self.value: Any = None
         self.error: Exception | None = None
@@ -137,9 +138,13 @@ class Several:
     def __init__(
         self, awaitables: Sequence[Awaitable[Any]], enough: Callable[[Sequence[Strand]], bool]
     ) -> None:
-        if not awaitables or len(awaitables) > STRANDS_MAX:
+        if not awaitables:
             raise WorkflowMisuse(
-                f"gather and first take 1 to {STRANDS_MAX} awaitables, got {len(awaitables)}"
+                "turn.first was given nothing to wait for: give it one awaitable at least"
+            )
+        if len(awaitables) > STRANDS_MAX:
+            raise WorkflowMisuse(
+                f"gather and first take up to {STRANDS_MAX} awaitables, got {len(awaitables)}"
             )
         if len({id(awaitable) for awaitable in awaitables}) < len(awaitables):
             raise WorkflowMisuse(
@@ -203,7 +208,7 @@ def misused_by(waited: object) -> WorkflowMisuse:
     if isinstance(waited, Refused):
         return WorkflowMisuse(waited.told)
     return WorkflowMisuse(
-        f"it awaited {waited!r}, which is not of this turn: use turn.sleep, or an activity for I/O"
+        f"it awaited {shown(waited)}, which is not of this turn: use turn.sleep, or an activity for I/O"
     )
 
 

@@ -102,6 +102,21 @@ async def unnamed(turn: Turn) -> object:
     return None
 
 
+async def says_a_set(turn: Turn) -> object:
+    await turn.say({1, 2})
+    return None
+
+
+async def sleeps_for_words(turn: Turn) -> object:
+    await turn.sleep("soon")
+    return None
+
+
+async def waits_for_a_while(turn: Turn) -> object:
+    await turn.inbox(wait="30s")  # type: ignore[arg-type]
+    return None
+
+
 async def verified_by_a_write(turn: Turn) -> object:
     await turn.complete("done", verify=refund.call(1))
     return None
@@ -133,6 +148,9 @@ DONE = {
     "goes again for nothing": again_for_nothing,
     "returns something else": returns_nothing,
     "names what nobody can send": unnamed,
+    "says what is no JSON": says_a_set,
+    "sleeps for no duration": sleeps_for_words,
+    "gives a word for a bool": waits_for_a_while,
     "verifies with a write": verified_by_a_write,
     "verifies inside `gather`": verified_inside,
 }

@@ -78,7 +78,7 @@ def test_a_queue_that_is_no_text_is_declined(queue):
 def test_a_time_of_the_wrong_type_is_named(option, odd):
     with pytest.raises(Declined, match=f"^{option} of activity 'refund': ") as told:
         declared(**{option: odd})
-    assert repr(odd) in str(told.value)
+    assert repr(odd)[:100] in str(told.value)
 
 
 @pytest.mark.parametrize("odd", [None, "", "10", "1 week", object(), 1j])

@@ -82,7 +82,7 @@ async def sleeps_for_words(turn: Turn, desk: Desk, message: Message) -> Desk:
         (approves_no_action, "workflow_misuse", "got 'refund': write turn.approval(activity"),
         (gives_an_unknown_parameter, "workflow_raised", "unexpected keyword argument 'retries'"),
         (names_no_artifact, "workflow_misuse", "artifact version '' is not allowed"),
-        (sleeps_for_words, "workflow_raised", "'a while' is not a duration: write it like"),
+        (sleeps_for_words, "workflow_misuse", "'a while' is not a duration: write it like"),
     ],
 )
 def test_it_is_held_and_explained(function: Any, reason: str, told: str) -> None:

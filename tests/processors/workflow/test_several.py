@@ -123,7 +123,7 @@ def test_a_strand_may_be_a_function_of_its_own_and_may_fail_by_itself() -> None:
 def test_misuse_of_gather_is_held_and_explained() -> None:
     @workflow("desk", version=1)
     async def empty(turn: Turn, desk: Desk, message: Message) -> Desk:
-        await turn.gather()
+        await turn.first()
         return desk
 
     @workflow("desk", version=1)
@@ -131,7 +131,10 @@ def test_misuse_of_gather_is_held_and_explained() -> None:
         await turn.first(1, 2)  # type: ignore[arg-type]
         return desk
 
-    for function, told in ((empty, "1 to"), (numbers, "awaitables such as turn.run")):
+    for function, told in (
+        (empty, "turn.first was given nothing to wait for"),
+        (numbers, "awaitables such as turn.run"),
+    ):
         out = Hand(function).open()
         assert out[-1].reason == "workflow_misuse"
         assert told in out[-1].detail

@@ -1,0 +1,63 @@
+"""A user's value in a message is one short line, whatever its `repr` does."""
+
+from enum import Enum
+from typing import Any
+
+import pytest
+
+from wakeful.events.shown import SHOWN_MAX, shown, worded
+
+
+class Raises:
+    def __repr__(self) -> str:
+        raise KeyError("no")
+
+
+class Recurses:
+    def __repr__(self) -> str:
+        return repr(self)
+
+
+class Lines:
+    def __repr__(self) -> str:
+        return "a\nb"
+
+
+class Colour(Enum):
+    red = 1
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise KeyError("no")
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("a 'word'", "\"a 'word'\""),
+        (None, "None"),
+        (Colour.red, "<Colour.red: 1>"),
+        (Lines(), "a\\nb"),
+        (Raises(), "<Raises, whose repr raises KeyError>"),
+        ([Raises()], "<list, whose repr raises KeyError>"),
+        (Recurses(), "<Recurses, whose repr raises RecursionError>"),
+        (10**5000, "<int of 16610 bits>"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_it_says_what_the_value_is(value: Any, told: str) -> None:
+    assert shown(value) == told
+
+
+@pytest.mark.parametrize("value", ["x" * 2_000_000, b"x" * 2_000_000, list(range(100_000))])
+def test_it_is_cut(value: Any) -> None:
+    assert len(shown(value)) == SHOWN_MAX
+    assert shown(value).endswith("…")
+
+
+def test_an_error_is_told_by_its_type_and_first_line() -> None:
+    assert worded(ValueError("one\ntwo")) == "ValueError: one"
+    assert worded(ValueError()) == "ValueError"
+    assert worded(Mute()) == "Mute"
+    assert len(worded(ValueError("x" * 9_000))) == SHOWN_MAX
