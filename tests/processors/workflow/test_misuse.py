@@ -103,7 +103,7 @@ SWALLOWED: dict[str, tuple[Callable[[Turn], Any], str]] = {
     "signal": (lambda turn: turn.signal(""), "signal name '' is not allowed"),
     "type": (lambda turn: turn.signal("paid", 7), "was given the type 7, which cannot be read"),
     "artifact": (lambda turn: turn.artifact("prices", ""), "artifact version '' is not allowed"),
-    "gather": (lambda turn: turn.gather(), "gather and first take 1 to 1000 awaitables, got 0"),
+    "first": (lambda turn: turn.first(), "turn.first was given nothing to wait for"),
     "stranger": (
         lambda turn: turn.gather(turn.say("x"), Foreign()),
         "which is not of this turn: use turn.sleep",
