@@ -64,7 +64,7 @@ def test_a_projector_killed_in_mid_batch_ends_with_the_rows_of_a_rebuild(
 @pytest.mark.case("U19")
 @pytest.mark.slow
 def test_results_and_grants_that_came_in_time_win_while_the_processors_were_down(rig: Rig) -> None:
-    with rig.running(pause_s=2.0, expires="5s") as running:
+    with rig.running(pause_s=2.0, expires="8s") as running:
         rig.open(1)
         rig.drive()  # all is up and warm: from here on the seconds count
         rig.approves = False
@@ -73,7 +73,7 @@ def test_results_and_grants_that_came_in_time_win_while_the_processors_were_down
         rig.drive(until=lambda: "s1" in rig.wanted and len(rig.told("model.ndjson")) == 5)
         running.kill("processor-0", signal.SIGSTOP)
         rig.approve(rig.wanted["s1"])
-        rig.wait(6.0)
+        rig.wait(9.0)
         assert len(rig.told("model.ndjson")) == 6
         running.kill("processor-0", signal.SIGKILL)
         rig.approves = True
