@@ -20,6 +20,7 @@ from . import (
     approvals,
     arrivals,
     audit,
+    explaining,
     ledger,
     letters,
     projections,
@@ -61,6 +62,7 @@ app.add_typer(approvals.app, name="approval", rich_help_panel=ASK)
 app.add_typer(activities.app, name="activity", rich_help_panel=ASK)
 app.command("signal", rich_help_panel=ASK)(arrivals.signal)
 app.command("tail", rich_help_panel=LOOK)(tail.tail)
+app.command("explain", rich_help_panel=LOOK)(explaining.explain)
 app.command("ledger", rich_help_panel=LOOK)(ledger.ledger)
 app.add_typer(letters.app, name="dlq", rich_help_panel=LOOK)
 app.add_typer(audit.app, name="audit", rich_help_panel=LOOK)

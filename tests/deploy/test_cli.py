@@ -81,7 +81,7 @@ ALL = commands(typer.main.get_command(app))
 def test_the_commands_are_those_that_scripts_rely_on() -> None:
     wanted = {
         *((name,) for name in ("up", "down", "reset", "status", "run", "processor", "worker")),
-        *((name,) for name in ("projector", "tail", "ledger", "version")),
+        *((name,) for name in ("projector", "tail", "explain", "ledger", "version")),
         *(("session", name) for name in ("open", "send", "show", "list", "cancel", "release")),
         *(("session", "start-turn"), ("signal",), ("activity", "list"), ("activity", "resolve")),
         *(("approval", name) for name in ("list", "approve", "reject")),
@@ -131,6 +131,7 @@ def test_help_loads_words_and_types_and_nothing_that_does_the_work() -> None:
         ("dlq", "redrive", "0@1", "--yes"),
         ("dlq", "drop", "--reason", "unreadable"),
         ("tail",),
+        ("explain", "s1"),
         ("ledger", "--since", "2h"),
         ("audit", "verify"),
         ("topics", "apply"),
@@ -202,6 +203,8 @@ def test_without_a_stack_each_command_says_how_to_start_one(
             ("session", "start-turn", "s1", "--trigger", "x", "--trigger-id", ""),
             "--trigger-id '' is",
         ),
+        (("explain",), "missing argument 'SESSION'"),
+        (("explain", "s1", "--turns", "0"), "'--turns'"),
         (("ledger", "--since", "monday"), "--since 'monday': write it like 30s"),
         (("ledger", "--status", "done"), "--status 'done': expected one of requested"),
         (("ledger", "a/b"), "session id 'a/b' is not allowed: use 1 to 128"),
