@@ -81,7 +81,7 @@ ALL = commands(typer.main.get_command(app))
 def test_the_commands_are_those_that_scripts_rely_on() -> None:
     wanted = {
         *((name,) for name in ("up", "down", "reset", "status", "run", "processor", "worker")),
-        *((name,) for name in ("projector", "tail", "explain", "ledger", "version")),
+        *((name,) for name in ("projector", "tail", "explain", "ledger", "doctor", "version")),
         *(("session", name) for name in ("open", "send", "show", "list", "cancel", "release")),
         *(("session", "start-turn"), ("signal",), ("activity", "list"), ("activity", "resolve")),
         *(("approval", name) for name in ("list", "approve", "reject")),

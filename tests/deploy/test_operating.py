@@ -1,4 +1,4 @@
-"""Commands for whoever operates a running app, over real Kafka and Postgres: explain, ledger, dlq."""
+"""Commands for whoever operates a running app, over real Kafka and Postgres: explain, ledger, dlq, doctor."""
 
 import json
 import os
@@ -16,6 +16,7 @@ from wakeful.deploy.processes import apply_topics, prepare_views
 from wakeful.deploy.settings import Settings
 from wakeful.deploy.stack import Endpoints
 from wakeful.deploy.supervisor import Supervisor
+from wakeful.events.log.protocol import TopicSpec
 
 APP = str(Path(__file__).with_name("desk_app.py"))
 QUEUES = ["default", "payments"]
@@ -123,3 +124,41 @@ def test_a_command_that_came_too_early_is_sent_back_once_its_session_is_open(cli
     assert letter not in {row["id"] for row in letters}
     code, verified, _ = cli("audit", "verify", "--json")
     assert (code, verified["violations"]) == (Exit.DONE, [])
+
+
+def test_the_doctor_finds_a_running_app_in_order(cli: Cli) -> None:
+    assert cli("session", "open", "refund-desk", "--session", "d1")[0] == Exit.DONE  # it runs
+    code, out, err = cli("doctor")
+    assert code == Exit.DONE, out
+    assert err == "all is well\n"
+    verdicts = {line[9:26].strip(): line.split()[0] for line in out.splitlines() if line[0] != " "}
+    names = ("kafka", "postgres", "redis", "topics", "clock", "stored events", "views")
+    assert {name: verdicts[name] for name in names} == dict.fromkeys(names, "ok")
+    assert verdicts["lag of processors"] == verdicts["lag of projector"] == "ok"
+    code, found, _ = cli("doctor", "--json")
+    assert (code, found["wrong"]) == (Exit.DONE, 0)
+
+
+def test_the_doctor_names_topics_that_are_missing_or_set_otherwise_and_views_that_are_not_there(
+    cli: Cli, desk: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    namespace = f"ill{os.getpid()}"
+    monkeypatch.setenv("WAKEFUL_NAMESPACE", namespace)
+    ill = desk.model_copy(update={"namespace": namespace})
+    specs = ill.topics.specs(["default"], ill.partitions)
+    with kafka(ill, may_be_empty=True) as log:
+        for spec in specs:
+            config = dict(spec.config)
+            if spec.name == ill.topics.commands:
+                config["retention.ms"] = "3600000"
+            if spec.name != ill.topics.outcomes:
+                log.create_topics([TopicSpec(spec.name, spec.partitions, config)])
+    code, found, _ = cli("doctor", "--json")
+    wrong = {one["what"]: one["to_do"] for one in found["findings"] if one["verdict"] == "wrong"}
+    assert code == Exit.REFUSED
+    short = f"{ill.topics.commands}: retention.ms is 3600000, not 604800000"
+    assert "--add-config retention.ms=604800000" in wrong.pop(short)
+    assert "'wakeful topics apply'" in wrong.pop(f"{ill.topics.outcomes} is missing")
+    ((views, to_do),) = wrong.items()
+    assert "the views in" in views
+    assert "'wakeful projector'" in to_do
