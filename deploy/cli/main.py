@@ -32,6 +32,7 @@ from . import (
     topics,
 )
 from .errors import explain
+from .quiet import Quiet, colour
 
 app = typer.Typer(
     name="wakeful",
@@ -41,7 +42,7 @@ app = typer.Typer(
         "Exit codes: 0 done, 1 refused, 2 usage, 3 not found, 4 not in time, 5 unavailable, 6 app, 7 busy, 70 fault."
     ),
     no_args_is_help=True,
-    add_completion=False,
+    cls=Quiet,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -100,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def invoke(arguments: Sequence[str]) -> int:
     """Runs one command and returns its exit code; what went wrong is told on stderr."""
     try:
-        code = app(list(arguments), prog_name="wakeful", standalone_mode=False)
+        code = app(list(arguments), prog_name="wakeful", standalone_mode=False, color=colour())
     except (BrokenPipeError, SystemExit):
         return (
             Exit.DONE
