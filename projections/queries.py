@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
@@ -55,6 +56,19 @@ WHERE (%(tenant)s::text IS NULL OR tenant = %(tenant)s)
     AND (in_doubt OR NOT %(in_doubt)s)
 ORDER BY tenant, session_id, turn, step
 LIMIT %(limit)s
+"""
+
+_NEWEST_STEPS = """
+SELECT * FROM (
+    SELECT * FROM {views}.ledger
+    WHERE (%(tenant)s::text IS NULL OR tenant = %(tenant)s)
+        AND (%(session_id)s::text IS NULL OR session_id = %(session_id)s)
+        AND (%(status)s::text IS NULL OR status = %(status)s)
+        AND (%(since)s::timestamptz IS NULL OR requested_at >= %(since)s)
+    ORDER BY requested_at DESC, tenant DESC, session_id DESC, turn DESC, step DESC
+    LIMIT %(limit)s
+) AS newest
+ORDER BY requested_at, tenant, session_id, turn, step
 """
 
 _BY_SESSION = """
@@ -142,6 +156,25 @@ class Queries:
             session_id=session_id,
             status="uncertain" if in_doubt else status,
             in_doubt=in_doubt,
+            limit=limit,
+        )
+
+    def newest_steps(
+        self,
+        *,
+        tenant: str | None = None,
+        session_id: str | None = None,
+        status: str | None = None,
+        since: datetime | None = None,
+        limit: int = 100,
+    ) -> list[Answer]:
+        """The newest consequential steps, the oldest of them first; with `since` those asked for then or later."""
+        return self._ask(
+            _NEWEST_STEPS,
+            tenant=tenant,
+            session_id=session_id,
+            status=status,
+            since=since,
             limit=limit,
         )
 

@@ -1,54 +1,76 @@
-"""`dlq`: records that could not be read or were not let in, byte for byte, with their cause."""
+"""`dlq`: records that could not be read or were not let in, byte for byte, and what to do about them."""
 
 from __future__ import annotations
 
-import re
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..exits import Exit, Stopped
+from .asking import Actor
 from .context import AsJson, check_limit, kafka, settings
 
 if TYPE_CHECKING:
-    from ...events.log.protocol import Log, Record
-    from ...events.topics import Topics
+    from ...events.log.protocol import Record
+    from .dealing import Dealt, How, Mark
 
-app = typer.Typer(help="Dead letters: what was not let in, and why.", no_args_is_help=True)
-
-MARKERS = 3
-"""Offsets looked at per letter wanted: each transaction adds a marker to those it wrote."""
-
-_ID = re.compile(r"(\d{1,6})@(\d{1,18})")
+app = typer.Typer(
+    help="Dead letters: what was not let in, why, and what to do about it.", no_args_is_help=True
+)
 
 PREVIEW_BYTES = 512
+
+Chosen = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[LETTER]...",
+        help="Ids: partition@offset, as 'list' shows them.",
+        show_default=False,
+    ),
+]
+OfReason = Annotated[
+    str | None, typer.Option(help="All letters of this reason that nobody has dealt with.")
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 @app.command("list")
 def list_(
     *,
+    all_of_them: Annotated[
+        bool, typer.Option("--all", help="Also those that were redriven or dropped.")
+    ] = False,
     limit: Annotated[int, typer.Option(help="The newest so many.")] = 50,
     as_json: AsJson = False,
 ) -> None:
-    """List dead letters, the oldest first."""
+    """List dead letters that nobody has dealt with, the oldest first."""
+    from .dealing import id_of, newest_letters
     from .output import note, table, when, write_json
 
     given = settings()
     check_limit(limit, most=10_000)
     with kafka(given) as log:
-        rows = [_row(record) for record in _newest(log, given.topics, limit)]
+        found = newest_letters(log, given.topics, limit, all_of_them=all_of_them)
+    rows = [_row(record, found.marks.get(id_of(record))) for record in found.records]
     if as_json:
         write_json(rows)
         return
     table(
-        ("letter", "died", "reason", "key", "bytes", "from", "detail"),
+        ("letter", "died", "reason", "key", "bytes", "from", "handled", "detail"),
         [
-            (r["id"], when(r["at_ms"]), r["reason"], r["key"], r["bytes"], r["from"], r["detail"])
+            (
+                *(r["id"], when(r["at_ms"]), r["reason"], r["key"], r["bytes"], r["from"]),
+                *(r["handled"]["how"] if r["handled"] else None, r["detail"]),
+            )
             for r in rows
         ],
     )
-    note("see one with 'wakeful dlq show LETTER'" if rows else "no dead letters")
+    note(
+        "see one with 'wakeful dlq show LETTER'; then 'wakeful dlq redrive' or 'drop' it"
+        if rows
+        else "no dead letters"
+    )
 
 
 @app.command("show")
@@ -63,15 +85,16 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show one dead letter: cause, origin, headers, and what its bytes say if they say anything."""
+    from .dealing import find_letter
     from .output import facts, when, write_json
 
     given = settings()
     with kafka(given) as log:
-        record = _find(log, given.topics, letter)
+        record, mark = find_letter(log, given.topics, letter)
     if raw:
         sys.stdout.buffer.write(record.value or b"")
         return
-    row = _row(record)
+    row = _row(record, mark)
     row["headers"] = {name: _text(value) for name, value in record.headers}
     row["command"] = _command(record)
     row["value_hex"] = (record.value or b"").hex()
@@ -79,47 +102,131 @@ def show(
         write_json(row)
         return
     shown = [(name, row[name]) for name in ("id", "reason", "detail", "from", "key", "bytes")]
-    facts([*shown, ("died", when(row["at_ms"]))])
+    facts([*shown, ("died", when(row["at_ms"])), ("handled", _told(mark))])
     typer.echo("\nheaders")
     facts((f"  {name}", value) for name, value in row["headers"].items())
     typer.echo("\nvalue")
     typer.echo(f"  {row['command'] or _preview(record.value or b'')}")
 
 
-def _newest(log: Log, topics: Topics, limit: int) -> list[Record]:
-    from ...events.log.protocol import Isolation, Place
-    from .reading import to_the_end
+@app.command("redrive")
+def redrive(
+    letters: Chosen = None,
+    *,
+    reason: OfReason = None,
+    yes: Yes = False,
+    actor: Actor = None,
+    as_json: AsJson = False,
+) -> int:
+    """Send dead commands back to where they came from, byte for byte, once what kept them out is mended.
 
-    topic = topics.dead_letters
-    places = [Place(topic, number) for number in range(log.partitions(topic))]
-    ends = log.ends(places, Isolation.COMMITTED)
-    starts = {place: max(first, end - limit * MARKERS) for place, (first, end) in ends.items()}
-    found = sorted(to_the_end(log, starts), key=lambda r: (r.timestamp_ms, r.partition, r.offset))
-    return found[-limit:]
+    A repeat sends nothing. The session decides as ever: what it has applied before under the same command id is a
+    repeat and changes nothing, and what was issued too long ago is refused as too_old, which gives a new letter.
+    """
+    code = _deal("redriven", letters or [], reason, yes=yes, actor=actor, as_json=as_json)
+    if not as_json:
+        from .output import note
 
-
-def _find(log: Log, topics: Topics, letter: str) -> Record:
-    from ...events.log.protocol import Isolation, Place
-    from .reading import to_the_end
-
-    match = _ID.fullmatch(letter)
-    if match is None:
-        raise Stopped(
-            Exit.USAGE, f"{letter!r} is no dead letter's id: write partition@offset, such as 2@15"
+        note(
+            "what a session has applied before is a repeat and changes nothing; what is not let in is a letter again"
         )
-    topic, number, offset = topics.dead_letters, int(match[1]), int(match[2])
-    if number < log.partitions(topic):
-        place = Place(topic, number)
-        first, _ = log.ends([place], Isolation.COMMITTED)[place]
-        if offset >= first:
-            for record in to_the_end(log, {place: offset}):
-                if record.offset == offset:
-                    return record
-                break
-    raise Stopped(Exit.NOT_FOUND, f"no dead letter {letter}: see 'wakeful dlq list'")
+    return code
 
 
-def _row(record: Record) -> dict[str, Any]:
+@app.command("drop")
+def drop(
+    letters: Chosen = None,
+    *,
+    reason: OfReason = None,
+    yes: Yes = False,
+    actor: Actor = None,
+    as_json: AsJson = False,
+) -> int:
+    """Mark dead letters as dealt with: 'list' shows them no more; they stay as long as the topic keeps them."""
+    return _deal("dropped", letters or [], reason, yes=yes, actor=actor, as_json=as_json)
+
+
+def _deal(
+    how: How,
+    letters: list[str],
+    reason: str | None,
+    *,
+    yes: bool,
+    actor: str | None,
+    as_json: bool,
+) -> int:
+    from .dealing import deal, find_letter, id_of, open_letters, why_not_sent_back
+
+    if bool(letters) == (reason is not None):
+        raise Stopped(
+            Exit.USAGE,
+            "say which letters: their ids, as 'wakeful dlq list' shows them, or --reason",
+        )
+    given = settings()
+    with kafka(given) as log:
+        if reason is None:
+            ids = dict.fromkeys(letters)  # each once
+            chosen = [find_letter(log, given.topics, letter)[0] for letter in ids]
+        else:
+            chosen = open_letters(log, given.topics, reason)
+        why_not = {}
+        if how == "redriven":
+            found = ((id_of(record), why_not_sent_back(record, given.topics)) for record in chosen)
+            why_not = {letter: why for letter, why in found if why}
+        if why_not and reason is None:
+            letter, why = next(iter(why_not.items()))
+            raise Stopped(
+                Exit.REFUSED,
+                f"letter {letter} cannot be sent back: {why}; nothing was sent, 'wakeful dlq drop {letter}' puts it away",
+            )
+        chosen = [record for record in chosen if id_of(record) not in why_not]
+        _ask(how, len(chosen), yes=yes)
+        dealt = deal(log, given.topics, chosen, how, actor or given.actor)
+    return _tell(how, dealt, why_not, as_json=as_json)
+
+
+def _ask(how: How, count: int, *, yes: bool) -> None:
+    """Goes on where a person says yes, or there is nothing to be done."""
+    if yes or not count:
+        return
+    doing = "send back" if how == "redriven" else "drop"
+    if not sys.stdin.isatty():
+        raise Stopped(
+            Exit.USAGE,
+            f"asked to {doing} {count} letters, and nobody can confirm it here: give --yes",
+        )
+    typer.confirm(f"{doing} {count} letters?", abort=True, err=True)
+
+
+def _tell(how: How, dealt: Dealt, why_not: dict[str, str], *, as_json: bool) -> int:
+    from .output import note, write_json
+
+    code = Exit.REFUSED if why_not else Exit.DONE
+    if as_json:
+        before = {letter: _mark_json(mark) for letter, mark in dealt.before.items()}
+        write_json({how: dealt.now, "before": before, "refused": why_not})
+        return code
+    for letter in dealt.now:
+        typer.echo(letter)
+    for letter, mark in dealt.before.items():
+        note(f"{letter} was {_told(mark)}: nothing was done again")
+    for letter, why in why_not.items():
+        note(f"{letter} cannot be sent back: {why}")
+    note(f"{len(dealt.now)} letters {how}")
+    return code
+
+
+def _told(mark: Mark | None) -> str | None:
+    from .output import when
+
+    return None if mark is None else f"{mark.how} by {mark.by} at {when(mark.at_ms)}"
+
+
+def _mark_json(mark: Mark | None) -> dict[str, Any] | None:
+    return None if mark is None else {"how": mark.how, "by": mark.by, "at_ms": mark.at_ms}
+
+
+def _row(record: Record, mark: Mark | None) -> dict[str, Any]:
     from ...events.headers import dead_letter_in
 
     cause = dead_letter_in(record.headers)
@@ -132,6 +239,7 @@ def _row(record: Record) -> dict[str, Any]:
         "bytes": len(record.value or b""),
         "from": f"{cause.topic} {cause.partition}@{cause.offset}" if cause else None,
         "sha256": cause.sha256 if cause else None,
+        "handled": _mark_json(mark),
     }
 
 

@@ -20,6 +20,9 @@ from . import (
     approvals,
     arrivals,
     audit,
+    doctor,
+    explaining,
+    ledger,
     letters,
     projections,
     run,
@@ -29,6 +32,7 @@ from . import (
     topics,
 )
 from .errors import explain
+from .quiet import Quiet, colour
 
 app = typer.Typer(
     name="wakeful",
@@ -38,7 +42,7 @@ app = typer.Typer(
         "Exit codes: 0 done, 1 refused, 2 usage, 3 not found, 4 not in time, 5 unavailable, 6 app, 7 busy, 70 fault."
     ),
     no_args_is_help=True,
-    add_completion=False,
+    cls=Quiet,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -60,6 +64,9 @@ app.add_typer(approvals.app, name="approval", rich_help_panel=ASK)
 app.add_typer(activities.app, name="activity", rich_help_panel=ASK)
 app.command("signal", rich_help_panel=ASK)(arrivals.signal)
 app.command("tail", rich_help_panel=LOOK)(tail.tail)
+app.command("explain", rich_help_panel=LOOK)(explaining.explain)
+app.command("ledger", rich_help_panel=LOOK)(ledger.ledger)
+app.command("doctor", rich_help_panel=LOOK)(doctor.doctor)
 app.add_typer(letters.app, name="dlq", rich_help_panel=LOOK)
 app.add_typer(audit.app, name="audit", rich_help_panel=LOOK)
 
@@ -94,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def invoke(arguments: Sequence[str]) -> int:
     """Runs one command and returns its exit code; what went wrong is told on stderr."""
     try:
-        code = app(list(arguments), prog_name="wakeful", standalone_mode=False)
+        code = app(list(arguments), prog_name="wakeful", standalone_mode=False, color=colour())
     except (BrokenPipeError, SystemExit):
         return (
             Exit.DONE

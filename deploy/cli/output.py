@@ -15,6 +15,8 @@ from .context import plain
 CELL_MAX = 60
 """Characters of a cell that is not a terminal's: longer ones are cut, `--json` has all."""
 
+MINUTE_S = 60
+
 COLOURS = (36, 33, 32, 35, 34, 31)
 
 
@@ -64,6 +66,18 @@ def when(at_ms: int | None) -> str:
     except (OverflowError, OSError, ValueError):
         return f"{at_ms} ms"
     return at.strftime("%Y-%m-%d %H:%M:%S")
+
+
+def span(ms: int) -> str:
+    """A length of time as people say it: its two largest units."""
+    seconds = ms // 1000
+    if seconds < MINUTE_S:
+        return f"{ms / 1000:.1f} s"
+    units = [("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)]
+    first = next(n for n, (_, unit) in enumerate(units) if seconds >= unit)
+    (name, unit), (smaller, part) = units[first : first + 2]
+    rest = seconds % unit // part
+    return f"{seconds // unit} {name}" + (f" {rest} {smaller}" if rest else "")
 
 
 def prefixed(name: str, line: str) -> None:

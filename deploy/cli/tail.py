@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -16,10 +15,6 @@ if TYPE_CHECKING:
     from ...events.log.protocol import Log, Place, Record
     from ...events.topics import Topics
     from ..settings import Settings
-
-_AGO = re.compile(r"([1-9][0-9]{0,5})([smhd])")
-
-SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 def tail(
@@ -97,15 +92,13 @@ def _positions(
 
 def _since_ms(text: str | None, *, from_start: bool) -> int | None:
     from ..clock import SystemClock
+    from .typed import ago_ms
 
     if from_start:
         return 0
     if text is None:
         return None
-    match = _AGO.fullmatch(text)
-    if match is None:
-        raise Stopped(Exit.USAGE, f"--since {text!r}: write it like 30s, 10m, 2h or 7d")
-    return max(1, SystemClock().now_ms() - int(match[1]) * SECONDS[match[2]] * 1000)
+    return max(1, SystemClock().now_ms() - ago_ms("--since", text))
 
 
 def _records(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from typing import Any
 
@@ -10,6 +11,10 @@ from ..exits import Exit, Stopped
 
 SHOWN_MAX = 60
 """Characters of what was typed that an error repeats."""
+
+SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+
+_AGO = re.compile(r"([1-9][0-9]{0,5})([smhd])")
 
 
 def text(what: str, given: str) -> str:
@@ -39,6 +44,14 @@ def json_value(what: str, given: str) -> Any:
 
 def _no_constant(name: str) -> None:
     raise ValueError(f"it has no {name}")
+
+
+def ago_ms(what: str, given: str) -> int:
+    """A length of time such as 30s, 10m, 2h or 7d, in milliseconds."""
+    match = _AGO.fullmatch(given)
+    if match is None:
+        raise Stopped(Exit.USAGE, f"{what} {given!r}: write it like 30s, 10m, 2h or 7d")
+    return int(match[1]) * SECONDS[match[2]] * 1000
 
 
 def wait_or_detach(*, wait: bool, detach: bool) -> None:

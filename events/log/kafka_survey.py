@@ -1,14 +1,17 @@
-"""Questions of audits and the command line: which topics are there, and what a group has committed."""
+"""Questions of audits and the command line: which topics are there and how they are set, and what a group has done."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, but not re-exported by name
+    AdminClient,
+    ConfigResource,
+)
 
-from .kafka_client import connection, fault_of
-from .protocol import Place
+from .kafka_client import connection, error_of, fault_of
+from .protocol import Place, TopicSpec
 
 CALL_TIMEOUT_S = 10.0
 
@@ -36,3 +39,34 @@ def topic_names(bootstrap: str, prefix: str) -> list[str]:
     except KafkaException as failure:
         raise fault_of(failure, "listing topics") from failure
     return sorted(name for name in found if name.startswith(prefix))
+
+
+def topics_as_they_are(bootstrap: str, prefix: str) -> dict[str, TopicSpec]:
+    """The topics that begin so, by name: partitions, and all settings that the brokers tell."""
+    admin = AdminClient(connection(bootstrap, "wakeful.survey"))
+    try:
+        shown = admin.list_topics(timeout=CALL_TIMEOUT_S).topics
+        wanted = {name: len(t.partitions) for name, t in shown.items() if name.startswith(prefix)}
+        resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in wanted]
+        if not resources:
+            return {}
+        answers = admin.describe_configs(resources, request_timeout=CALL_TIMEOUT_S)
+        told = {resource.name: answer.result() for resource, answer in answers.items()}
+    except KafkaException as failure:
+        raise fault_of(failure, "asking how topics are set") from failure
+    return {
+        name: TopicSpec(name, count, {key: str(one.value) for key, one in told[name].items()})
+        for name, count in wanted.items()
+    }
+
+
+def members(bootstrap: str, group: str) -> int:
+    """How many members a group has now; one that died counts until its session is over."""
+    admin = AdminClient(connection(bootstrap, f"{group}.asked"))
+    try:
+        answer = admin.describe_consumer_groups([group], request_timeout=CALL_TIMEOUT_S)
+        return len(answer[group].result().members)
+    except KafkaException as failure:
+        if error_of(failure).code() == KafkaError.GROUP_ID_NOT_FOUND:
+            return 0
+        raise fault_of(failure, f"asking who is in group {group}") from failure

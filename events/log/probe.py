@@ -1,17 +1,27 @@
 """Is this broker there, is it the one we mean, and does all that we need of it work?"""
 
 import logging
+from collections.abc import Callable, Mapping
 from time import monotonic
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 PROBE = "wakeful.probe"  # topic, group and transactional id of the probe
+CLOCK = "wakeful.clock"  # topic whose records the broker dates
 PROBE_RETENTION_MS = 3_600_000
 LEAST_S = 0.1  # a request is given so much however little is left
 STEP_LIMIT_S = 5.0  # for one request; the whole has the caller's limit
 POLL_S = 0.05
+NO_SETTINGS: Mapping[str, str] = {}
 
 _silent = logging.getLogger("wakeful.probe")
 _silent.addHandler(logging.NullHandler())
@@ -57,6 +67,36 @@ def prove_ready(bootstrap: str, *, limit_s: float) -> None:
         raise NotReadyError(f"{step} did not work at {bootstrap}: {_reason(refused)}") from refused
 
 
+def clock_between(
+    bootstrap: str, now_ms: Callable[[], int], *, limit_s: float
+) -> tuple[int, int, int]:
+    """Our time before and the broker's time of an append, and our time after its answer, in milliseconds.
+
+    Leaves a small topic behind. A repeat is harmless. Raises NotReadyError after `limit_s`.
+    """
+    limit = monotonic() + limit_s
+    try:
+        _make_topic(bootstrap, limit, CLOCK, {"message.timestamp.type": "LogAppendTime"})
+        producer = Producer(_config(bootstrap) | {"acks": "1"}, logger=_silent)
+        _append(producer, limit)  # finds the leader; the next one takes no longer than its way
+        before = now_ms()
+        at = _append(producer, limit)
+    except (KafkaException, TimeoutError) as refused:
+        raise NotReadyError(f"no time was told at {bootstrap}: {_reason(refused)}") from refused
+    return before, at, now_ms()
+
+
+def _append(producer: Producer, limit: float) -> int:
+    answers: list[tuple[KafkaError | None, Message]] = []
+    producer.produce(CLOCK, b"what time is it?", on_delivery=lambda *told: answers.append(told))
+    while not answers:
+        producer.poll(min(POLL_S, _left_s(limit)))
+    error, message = answers[0]
+    if error is not None:
+        raise KafkaException(error)
+    return int(message.timestamp()[1])
+
+
 def _config(bootstrap: str) -> dict[str, str | int | float | bool]:
     return {
         "bootstrap.servers": bootstrap,
@@ -80,12 +120,15 @@ def _left_s(limit: float) -> float:
     return left_s
 
 
-def _make_topic(bootstrap: str, limit: float) -> None:
+def _make_topic(
+    bootstrap: str, limit: float, name: str = PROBE, settings: Mapping[str, str] = NO_SETTINGS
+) -> None:
     admin = AdminClient(_config(bootstrap), logger=_silent)
-    topic = NewTopic(PROBE, 1, 1, config={"retention.ms": str(PROBE_RETENTION_MS)})
+    kept = {"retention.ms": str(PROBE_RETENTION_MS)}
+    topic = NewTopic(name, 1, 1, config={**kept, **settings})
     while True:
         try:
-            admin.create_topics([topic])[PROBE].result(timeout=_left_s(limit))
+            admin.create_topics([topic])[name].result(timeout=_left_s(limit))
         except KafkaException as refused:
             code = refused.args[0].code()
             if code == KafkaError.TOPIC_ALREADY_EXISTS:

@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from wakeful.deploy.cli.output import facts, shown_text, table, when, write_json
+from wakeful.deploy.cli.output import facts, shown_text, span, table, when, write_json
 from wakeful.deploy.cli.words import (
     SUMMARIES,
     as_json,
@@ -195,3 +195,20 @@ def test_a_line_of_the_kafka_client_that_repeats_itself_is_shown_once_in_a_while
     assert shown("Disconnected")
     now_s += QUIET_S
     assert shown("Connect to 127.0.0.1:9092 failed")
+
+
+@pytest.mark.parametrize(
+    ("ms", "told"),
+    [
+        (0, "0.0 s"),
+        (1_250, "1.2 s"),
+        (59_999, "60.0 s"),
+        (60_000, "1 min"),
+        (125_000, "2 min 5 s"),
+        (3_600_000, "1 h"),
+        (90_061_000, "1 d 1 h"),
+        (7 * 86_400_000, "7 d"),
+    ],
+)
+def test_a_length_of_time_has_its_two_largest_units(ms, told):
+    assert span(ms) == told

@@ -1,0 +1,235 @@
+"""`doctor`: looks at everything that an installation needs, and says what is wrong and what to do about it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+import typer
+
+from ..exits import Exit, Stopped
+from ..settings import Settings
+from . import context
+from .context import AsJson, kafka, queries, settings
+from .findings import Finding, of_clock, of_lag, of_settings, of_topics
+
+if TYPE_CHECKING:
+    from ...events.log.protocol import Log
+
+NEWEST = 20
+"""Offsets at a partition's end whose events are read as a proof that this version can."""
+
+Look = Callable[[], list[Finding]]
+
+
+def doctor(*, as_json: AsJson = False) -> int:
+    """Check services, topics, versions, lag, clocks and settings; exits with 1 if something is wrong.
+
+    Nothing of yours is changed. A small topic, wakeful.clock, tells the broker's time.
+    """
+    from dataclasses import asdict
+
+    from .output import note, write_json
+
+    found = list(_all(settings()))
+    wrong = sum(one.verdict in ("wrong", "unknown") for one in found)
+    if as_json:
+        write_json({"wrong": wrong, "findings": [asdict(one) for one in found]})
+    else:
+        for one in found:
+            typer.echo(f"{one.verdict:<7}  {one.name:<17}  {one.what}")
+            if one.to_do:
+                typer.echo(f"{'':<7}  {'':<17}  do: {one.to_do}")
+        note(f"{wrong} of {len(found)} are wrong" if wrong else "all is well")
+    return Exit.REFUSED if wrong else Exit.DONE
+
+
+def _all(given: Settings) -> Iterator[Finding]:
+    """Each look by itself: what fails is a finding of its own, and ends no other."""
+    reached = _looked("kafka", lambda: _kafka(given))
+    yield from reached
+    database = _looked("postgres", lambda: _postgres(given))
+    yield from database
+    yield from _looked("redis", lambda: _redis(given))
+    log_answers = all(one.verdict == "ok" for one in reached)
+    views_answer = all(one.verdict == "ok" for one in database)
+    if log_answers:
+        topics = _looked("topics", lambda: _topics(given))
+        yield from topics
+        yield from _looked("clock", lambda: _clock(given))
+        if not any(one.what.endswith("is missing") for one in topics):
+            yield from _looked("stored events", lambda: _schemas(given))
+            if views_answer:
+                yield from _looked("lag", lambda: _lag(given))
+    if views_answer:
+        yield from _looked("views", lambda: _views(given))
+    yield from of_settings(given)
+    yield from _looked("blobs", lambda: _store(given))
+
+
+def _looked(name: str, look: Look) -> list[Finding]:
+    from .errors import explain
+
+    try:
+        return look()
+    except Exception as error:
+        told, _ = explain(error)
+        what, _, to_do = told.removeprefix("wakeful: ").partition("): ")
+        if not to_do:
+            what, _, to_do = told.removeprefix("wakeful: ").rpartition(": ")
+        known = isinstance(error, Stopped)
+        return [Finding(name, "wrong" if known else "unknown", what or to_do, to_do)]
+
+
+def _kafka(given: Settings) -> list[Finding]:
+    from ...events.log import probe
+    from ..processes import check_cluster
+
+    servers = given.kafka_servers
+    try:
+        found = probe.cluster_id(servers, limit_s=context.KAFKA_LIMIT_S)
+    except probe.NotReadyError as error:
+        to_do = "start it with 'wakeful up', or set WAKEFUL_KAFKA"
+        return [Finding("kafka", "wrong", str(error), to_do)]
+    check_cluster(given, found)
+    return [Finding("kafka", "ok", f"{servers} is cluster {found}")]
+
+
+def _postgres(given: Settings) -> list[Finding]:
+    from ..processes import prove_postgres
+    from ..stack.external import without_password
+
+    prove_postgres(given, context.POSTGRES_LIMIT_S)
+    return [Finding("postgres", "ok", f"{without_password(given.postgres_url)} answers")]
+
+
+def _redis(given: Settings) -> list[Finding]:
+    """Nothing depends on it: without it a call may be made twice after a rebalance, where its contract allows that."""
+    from ..stack.external import without_password
+
+    if given.redis is None:
+        to_do = "set WAKEFUL_REDIS, if such calls cost much"
+        return [Finding("redis", "advice", "none: calls may be repeated after a rebalance", to_do)]
+    address = without_password(given.redis)
+    try:
+        from ..stack.native_valkey import ping
+        from ..stack.waiting import NotReadyYetError
+
+        ping(given.redis, context.POSTGRES_LIMIT_S)
+    except (ImportError, NotReadyYetError) as error:
+        to_do = "mend it, or unset WAKEFUL_REDIS: calls may be repeated after a rebalance"
+        return [Finding("redis", "advice", f"no answer from {address} ({error})", to_do)]
+    return [Finding("redis", "ok", f"{address} answers")]
+
+
+def _topics(given: Settings) -> list[Finding]:
+    from ...events.log.kafka_survey import topics_as_they_are
+
+    prefix = f"{given.namespace}."
+    found = topics_as_they_are(given.kafka_servers, prefix)
+    activities = f"{prefix}activities."
+    names = [name.removeprefix(activities) for name in found if name.startswith(activities)]
+    queues = {name.removesuffix(".v1").removesuffix(".once") for name in names} or {"default"}
+    replicas = given.min_insync_replicas
+    wanted = given.topics.specs(queues, given.partitions, min_insync_replicas=replicas)
+    return of_topics(wanted, found, given.partitions)
+
+
+def _clock(given: Settings) -> list[Finding]:
+    from ...events.log import probe
+    from ..clock import SystemClock
+
+    try:
+        seen = probe.clock_between(
+            given.kafka_servers, SystemClock().now_ms, limit_s=context.KAFKA_LIMIT_S
+        )
+    except probe.NotReadyError as error:
+        to_do = "allow this client to create and write the topic wakeful.clock, or compare the clocks by hand"
+        return [Finding("clock", "advice", str(error), to_do)]
+    return [of_clock(*seen)]
+
+
+def _schemas(given: Settings) -> list[Finding]:
+    """Whether this version can read the newest events: what a newer one wrote, it may not."""
+    with kafka(given) as log:
+        read, unread = _newest_events(log, given)
+    if unread:
+        to_do = "run this command, and all processes, with the version that wrote them"
+        told = f"{len(unread)} of the newest events cannot be read here ({unread[0]})"
+        return [Finding("stored events", "wrong", told, to_do)]
+    from importlib.metadata import version
+
+    told = f"the newest {read} events can be read by this version, {version('wakeful')}"
+    return [Finding("stored events", "ok", told)]
+
+
+def _newest_events(log: Log, given: Settings) -> tuple[int, list[str]]:
+    from ...events.codec import decode_event
+    from ...events.errors import Undecodable
+    from ...events.log.protocol import Isolation, Place
+    from .reading import to_the_end
+
+    topic = given.topics.events
+    places = [Place(topic, number) for number in range(log.partitions(topic))]
+    ends = log.ends(places, Isolation.COMMITTED)
+    read, unread = 0, []
+    starts = {place: max(first, end - NEWEST) for place, (first, end) in ends.items()}
+    for record in to_the_end(log, starts):
+        try:
+            decode_event(record.value, record.headers)
+            read += 1
+        except Undecodable as error:
+            unread.append(f"{record.partition}@{record.offset}: {error}")
+    return read, unread
+
+
+def _store(given: Settings) -> list[Finding]:
+    """A finding only where the store that is named cannot be used."""
+    from ..blobs import FOLDER, prove_blobs
+
+    prove_blobs(given)
+    if given.blobs is None or not given.blobs.startswith(FOLDER):
+        return []
+    folder = Path(unquote(given.blobs.removeprefix(FOLDER)))
+    there = next(one for one in (folder, *folder.parents) if one.exists())
+    if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
+        return []
+    to_do = f"let this user write {folder}, or set WAKEFUL_BLOBS to another place"
+    return [Finding("blobs", "wrong", f"nothing can be written below {there}", to_do)]
+
+
+def _lag(given: Settings) -> list[Finding]:
+    from ...events.log.kafka_survey import members
+    from ..processes import processors_group
+    from .behind import behind
+
+    late = behind()
+    lost = [Finding("lag", "unknown", *_split(why)) for why in late.unknown]
+    if lost:
+        return lost
+    return of_lag(late.lags, members(given.kafka_servers, processors_group(given)))
+
+
+def _split(told: str) -> tuple[str, str]:
+    what, _, to_do = told.rpartition(": ")
+    return (what, to_do) if what else (to_do, "")
+
+
+def _views(given: Settings) -> list[Finding]:
+    from ...projections.database import VERSION, is_shown
+
+    to_do = "start 'wakeful run' or 'wakeful projector' of this version, which brings them there"
+    if not is_shown(given.postgres_url, given.namespace):
+        told = f"the views in {given.namespace!r} are missing, or not of this program's version {VERSION}"
+        return [Finding("views", "wrong", told, to_do)]
+    with queries(given) as asked:
+        gaps = asked.gaps()
+    if gaps:
+        first = gaps[0]
+        told = f"{len(gaps)} events are not in the views, the first at {first['partition']}@{first['log_offset']}"
+        to_do = "see 'wakeful audit verify'; 'wakeful projections rebuild' makes them anew"
+        return [Finding("views", "wrong", f"{told} ({first['reason']})", to_do)]
+    return [Finding("views", "ok", f"version {VERSION}, without gaps")]

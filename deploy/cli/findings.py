@@ -1,0 +1,145 @@
+"""What `doctor` makes of what it was told: one finding per thing looked at. No clock and no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ...events.log.protocol import TopicSpec
+from ..settings import Settings
+from .output import span
+
+Verdict = Literal["ok", "advice", "wrong", "unknown"]
+
+SKEW_MAX_MS = 5_000
+"""A clock off by this much makes timers late by as much, and times of the log hard to compare."""
+
+LAG_MAX = 1_000
+"""Records that a reader which runs may be behind without a word."""
+
+AT_LEAST = frozenset({"retention.ms", "retention.bytes", "max.message.bytes"})
+"""Settings of which more is no fault; -1 is the most."""
+
+BY_CHOICE = frozenset({"min.insync.replicas", "segment.bytes", "min.cleanable.dirty.ratio"})
+"""Settings that brokers of one's own may have otherwise."""
+
+LOOPBACK = ("127.", "localhost", "[::1]")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at: what it is, how it stands, and what to do; `ok` has nothing to be done."""
+
+    name: str
+    verdict: Verdict
+    what: str
+    to_do: str = ""
+
+
+def of_topics(
+    wanted: Sequence[TopicSpec], found: Mapping[str, TopicSpec], partitions: int
+) -> list[Finding]:
+    """Whether each topic of the table is there, and set as the table says."""
+    faults = []
+    for spec in wanted:
+        there = found.get(spec.name)
+        if there is None:
+            to_do = "run 'wakeful topics apply' (with the app's name for its queues)"
+            faults.append(Finding("topics", "wrong", f"{spec.name} is missing", to_do))
+            continue
+        if there.partitions != spec.partitions:
+            what = f"{spec.name} has {there.partitions} partitions, not {spec.partitions}"
+            to_do = f"set WAKEFUL_PARTITIONS to {there.partitions} if all have so many; else use another namespace"
+            faults.append(Finding("topics", "wrong", what, to_do))
+        off = _settings_off(spec, there)
+        if off:
+            told = ", ".join(f"{key} is {got}, not {want}" for key, (got, want) in off.items())
+            given = ",".join(f"{key}={want}" for key, (_, want) in off.items())
+            to_do = f"kafka-configs.sh --alter --topic {spec.name} --add-config {given}"
+            faults.append(Finding("topics", "wrong", f"{spec.name}: {told}", to_do))
+    told = f"{len(wanted)} topics of {partitions} partitions are set as they should be"
+    return faults or [Finding("topics", "ok", told)]
+
+
+def _settings_off(spec: TopicSpec, there: TopicSpec) -> dict[str, tuple[str, str]]:
+    """Settings that are not as wanted: what they are, and what they should be."""
+    off = {}
+    for key, want in spec.config.items():
+        got = there.config.get(key)
+        if got is None or got == want or key in BY_CHOICE:
+            continue  # brokers that do not tell a setting are not blamed for it
+        if key in AT_LEAST and (got == "-1" or (want != "-1" and int(got) >= int(want))):
+            continue
+        off[key] = (got, want)
+    return off
+
+
+def of_clock(before_ms: int, at_ms: int, after_ms: int) -> Finding:
+    """Whether the broker dates records as this machine would: its time must lie between two of ours."""
+    off_ms = at_ms - before_ms if at_ms < before_ms else max(0, at_ms - after_ms)
+    if abs(off_ms) <= SKEW_MAX_MS:
+        near = "no difference seen" if off_ms == 0 else f"they differ by {span(abs(off_ms))}"
+        return Finding("clock", "ok", f"the broker's and this machine's: {near}")
+    how = "behind" if off_ms < 0 else "ahead of"
+    told = f"the broker's clock is {span(abs(off_ms))} {how} this machine's"
+    return Finding("clock", "wrong", told, "let NTP set both clocks: timers follow the log's time")
+
+
+def of_lag(lags: Sequence[Mapping[str, Any]], processors: int) -> list[Finding]:
+    """How far each reader is behind, and whether there is a processor to catch up."""
+    findings = []
+    for reader, doing in (("processors", "decided"), ("projector", "in the views")):
+        records = sum(one["lag"] for one in lags if one["reader"] == reader)
+        told = f"{records} records are not {doing} yet"
+        alone = reader == "processors" and not processors
+        if alone:
+            told += ", and no processor runs"
+        verdict: Verdict = "wrong" if records > (0 if alone else LAG_MAX) else "ok"
+        if alone and not records:
+            verdict = "advice"
+        to_do = "" if verdict == "ok" else "start 'wakeful run APP', or look into its log"
+        findings.append(Finding(f"lag of {reader}", verdict, told, to_do))
+    return findings
+
+
+def of_settings(given: Settings) -> list[Finding]:
+    """Settings that fit one's own machine, a test, or nothing."""
+    return [_digest_key(given), _blobs(given), *_for_tests(given)]
+
+
+def _digest_key(given: Settings) -> Finding:
+    if not given.default_digest_key:
+        return Finding("digest key", "ok", "one of your own")
+    servers = (given.kafka or "").split(",")
+    if all(server.strip().startswith(LOOPBACK) for server in servers):
+        return Finding("digest key", "ok", "the one that everybody knows, on this machine only")
+    return Finding(
+        "digest key",
+        "wrong",
+        f"the one that everybody knows, with a broker at {given.kafka}: approvals could be forged",
+        "set WAKEFUL_DIGEST_KEY to 32 or more random hex digits, the same for all processes, in a new namespace",
+    )
+
+
+def _blobs(given: Settings) -> Finding:
+    if given.blobs is not None:
+        return Finding("blobs", "ok", "there is a store for payloads over 256 KiB")
+    to_do = "set WAKEFUL_BLOBS to one place for all processes, such as s3://bucket/blobs"
+    return Finding(
+        "blobs",
+        "advice",
+        "no store: payloads over 256 KiB are refused or hold their session",
+        to_do,
+    )
+
+
+def _for_tests(given: Settings) -> list[Finding]:
+    findings = []
+    if given.failpoint:
+        told = f"WAKEFUL_FAILPOINT={given.failpoint} kills processes on purpose"
+        findings.append(Finding("settings", "wrong", told, "unset WAKEFUL_FAILPOINT"))
+    if given.always_replay:
+        told = "WAKEFUL_ALWAYS_REPLAY rebuilds workflows each time, which is slow"
+        findings.append(Finding("settings", "advice", told, "unset it, except in tests"))
+    return findings

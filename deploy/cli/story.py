@@ -1,0 +1,220 @@
+"""A session's events as a story in words: per turn what was asked, done, decided and said. No clock and no I/O.
+
+What belongs together is one line: a call with its failures and its result, a request with its decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...events import records as r
+from ...events.state import MESSAGE
+from .output import last_line, shown_text, span, when
+from .words import TEXT_MAX, as_json
+
+LINE_MAX = 400
+
+
+@dataclass(slots=True)
+class Line:
+    """One thing that happened: when it began, and what became of it."""
+
+    at_ms: int
+    text: str
+
+
+@dataclass(slots=True)
+class Chapter:
+    """What happened in one turn; in the first one, before any turn."""
+
+    title: str
+    turn: int
+    at_ms: int
+    lines: list[Line] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Story:
+    """All chapters, and since when each open thing stands as it does, by its id."""
+
+    chapters: list[Chapter] = field(default_factory=list)
+    queued: dict[str, tuple[Chapter, Line]] = field(default_factory=dict)
+    """What was asked for and has started no turn yet, by the id of the message or the trigger."""
+    since_ms: dict[str, int] = field(default_factory=dict)
+
+
+Tell = Callable[[r.Envelope, Any], str]
+
+
+def _said(payload: r.Payload) -> str:
+    return shown_text(as_json(payload), TEXT_MAX)
+
+
+def _why(failure: r.Failure) -> str:
+    return shown_text(": ".join(filter(None, (failure.kind, failure.message))), TEXT_MAX)
+
+
+def _noted(comment: str, before: str = " ") -> str:
+    return f"{before}({shown_text(comment, TEXT_MAX)})" if comment else ""
+
+
+def _names(ids: tuple[str, ...]) -> str:
+    return ", ".join(ids) or "none"
+
+
+OPENS: Mapping[type, tuple[str, Tell]] = {
+    r.ActivityRequested: ("activity_id", lambda _, b: f"called {b.name} ({_said(b.arguments)})"),
+    r.ApprovalRequested: (
+        "proposal_id",
+        lambda _, b: f"asked {b.approver} to approve {b.name} ({_said(b.arguments)})",
+    ),
+    r.TimerSet: ("timer_id", lambda _, b: f"set a timer for {when(b.due_ms)}"),
+    r.SignalAwaited: ("wait_id", lambda _, b: f"asked for signal {b.name}"),
+    r.InboxAwaited: ("wait_id", lambda _, b: f"asked for messages{' to come' if b.wait else ''}"),
+}
+"""Facts that begin a line: the field with the id under which it goes on, and its words."""
+
+GOES_ON: Mapping[type, tuple[str, Tell]] = {
+    r.ActivityRetryScheduled: (
+        "activity_id",
+        lambda _, b: f"; attempt {b.attempt - 1} failed ({_why(b.failure)})",
+    ),
+    r.ActivityRetried: ("activity_id", lambda _, b: f"; attempt {b.attempt} began"),
+    r.ActivityReturned: (
+        "activity_id",
+        lambda _, b: f"; attempt {b.attempt} was given back unrun{_noted(b.reason)}",
+    ),
+    r.ActivityCompleted: (
+        "activity_id",
+        lambda _, b: f": {_said(b.result)}{' (found by its look-up)' if b.recovered else ''}",
+    ),
+    r.ActivityFailed: ("activity_id", lambda _, b: f": it failed ({_why(b.failure)})"),
+    r.ActivityUncertain: (
+        "activity_id",
+        lambda _, b: f": nobody knows whether it was done ({_why(b.failure)})",
+    ),
+    r.ActivityResolved: (
+        "activity_id",
+        lambda e, b: f"; {e.actor} says that it {b.resolution}{_noted(b.comment)}",
+    ),
+    r.ActivityCancelled: ("activity_id", lambda _, b: f": no longer wanted{_noted(b.reason)}"),
+    r.LateResultRecorded: (
+        "activity_id",
+        lambda _, b: f"; a late result of attempt {b.attempt} changed nothing",
+    ),
+    r.ApprovalGranted: ("proposal_id", lambda e, b: f": {e.actor} approved it{_noted(b.comment)}"),
+    r.ApprovalRejected: ("proposal_id", lambda e, b: f": {e.actor} declined it{_noted(b.comment)}"),
+    r.ApprovalExpired: ("proposal_id", lambda *_: ": nobody decided in time"),
+    r.ApprovalWithdrawn: ("proposal_id", lambda _, b: f": withdrawn{_noted(b.reason)}"),
+    r.TimerFired: ("timer_id", lambda *_: ": it fired"),
+    r.TimerCancelled: ("timer_id", lambda _, b: f": no longer wanted{_noted(b.reason)}"),
+    r.SignalDelivered: ("wait_id", lambda _, b: f": it came ({_said(b.data)})"),
+    r.InboxTaken: (
+        "wait_id",
+        lambda _, b: (
+            f": took {len(b.messages)}"
+            + "".join(f", {shown_text(m.actor)} said “{_said(m.message)}”" for m in b.messages)
+        ),
+    ),
+    r.WaitWithdrawn: ("wait_id", lambda _, b: f": no longer wanted{_noted(b.reason)}"),
+}
+"""Facts that go on with a line."""
+
+SETTLES = (r.ActivityCompleted, r.ActivityFailed, r.ApprovalGranted, r.ApprovalRejected)
+"""Facts after which it is said how long it took."""
+
+STANDS_ANEW = (
+    *OPENS,
+    *(r.ActivityRetryScheduled, r.ActivityRetried, r.ActivityReturned, r.ActivityUncertain),
+)
+"""Facts from which on something stands as it does."""
+
+ALONE: Mapping[type, Tell] = {
+    r.SessionOpened: lambda e, b: f"{e.actor} opened it for workflow {b.workflow}",
+    r.MessageReceived: lambda e, b: f"{e.actor} said “{_said(b.message)}”",
+    r.TriggerReceived: lambda e, b: f"{e.actor} asked for a turn: {b.trigger}{_noted(b.reason)}",
+    r.SignalReceived: lambda e, b: f"{e.actor} sent signal {b.name} ({_said(b.data)})",
+    r.ReplySent: lambda _, b: f"replied “{_said(b.message)}”",
+    r.TurnCompleted: lambda _, b: f"the turn was done; steps: {b.steps}",
+    r.TurnContinued: lambda _, b: f"went on from the top of its function, stretch {b.stretch}",
+    r.VersionMarked: lambda _, b: f"took the new side of change {b.change}",
+    r.ArtifactRecorded: lambda _, b: f"relied on {b.artifact_id}, version {b.version}",
+    r.SessionCompleted: lambda _, b: f"the session ended with {_said(b.outcome)}",
+    r.SessionFailed: lambda _, b: f"the session failed ({_why(b.failure)})",
+    r.CancellationRequested: lambda e, b: f"{e.actor} asked it to stop{_noted(b.reason)}",
+    r.SessionCancelled: lambda _, b: (
+        f"it was cancelled; done: {_names(b.done)}; not run: {_names(b.undone)}; "
+        f"nobody knows: {_names(b.uncertain)}"
+    ),
+    r.NondeterminismFound: lambda _, b: (
+        f"held: step {b.step} was {b.expected}, and the code now does {b.actual}"
+    ),
+    r.SessionHeld: lambda _, b: f"held: {b.reason}{_noted(last_line(b.detail))}",
+    r.CommandParked: lambda e, b: f"kept a {b.command_type} of {e.actor} until it is released",
+    r.SessionReleased: lambda e, b: f"{e.actor} released it{_noted(b.reason)}",
+    r.CommandRefused: lambda e, b: (
+        f"refused a {b.command_type} of {e.actor}: {b.reason}{_noted(b.detail)}"
+    ),
+}
+"""Facts that are a line of their own. Those that are nowhere say nothing that others do not."""
+
+
+def tell(events: Iterable[r.Event]) -> Story:
+    """The story of these events of one session, in their order; a part of them makes a part of the story."""
+    story = Story()
+    open_lines: dict[str, Line] = {}
+    for event in events:
+        envelope, body = event.envelope, event.body
+        if isinstance(body, r.TurnStarted):
+            _begin(story, envelope, body)
+            continue
+        if not story.chapters:
+            story.chapters.append(Chapter("before that", 0, envelope.at_ms))
+        chapter = story.chapters[-1]
+        if type(body) in ALONE:
+            words = shown_text(ALONE[type(body)](envelope, body), LINE_MAX)
+            line = Line(envelope.at_ms, words)
+            chapter.lines.append(line)
+            if isinstance(body, r.MessageReceived | r.TriggerReceived):
+                id_ = body.message_id if isinstance(body, r.MessageReceived) else body.trigger_id
+                story.queued[id_] = (chapter, line)
+        else:
+            _add(story, chapter, open_lines, event)
+    return story
+
+
+def _begin(story: Story, envelope: r.Envelope, body: r.TurnStarted) -> None:
+    """A new chapter; what started its turn is told there, and not where it came in."""
+    occasion = "" if body.trigger == MESSAGE else f", by {body.trigger}{_noted(body.reason)}"
+    title = f"turn {body.turn}{occasion}"
+    chapter = Chapter(title, body.turn, envelope.at_ms)
+    asked = story.queued.pop(body.message_id or "", None)
+    if asked is not None:
+        before, line = asked
+        before.lines.remove(line)
+        chapter.lines.append(line)
+        if not before.lines:
+            story.chapters.remove(before)
+    story.chapters.append(chapter)
+
+
+def _add(story: Story, chapter: Chapter, open_lines: dict[str, Line], event: r.Event) -> None:
+    """Begins a line, or goes on with the one that it belongs to, whatever chapter that is in."""
+    envelope, body = event.envelope, event.body
+    kind = type(body)
+    name, words = OPENS.get(kind) or GOES_ON.get(kind) or ("", None)
+    if words is None:
+        return
+    id_ = getattr(body, name)
+    if kind in STANDS_ANEW:
+        story.since_ms[id_] = envelope.at_ms
+    line = open_lines.get(id_)
+    if kind in OPENS or line is None:
+        line = Line(envelope.at_ms, "" if kind in OPENS else id_)  # its beginning was not given
+        open_lines[id_] = line
+        chapter.lines.append(line)
+    line.text += words(envelope, body)
+    if isinstance(body, SETTLES):
+        line.text += f", after {span(max(0, envelope.at_ms - line.at_ms))}"

@@ -1,0 +1,145 @@
+"""The doctor's findings: what is well has nothing to be done, and whatever is wrong says what to do."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from wakeful.deploy.cli import doctor
+from wakeful.deploy.cli.findings import SKEW_MAX_MS, of_clock, of_lag, of_settings, of_topics
+from wakeful.deploy.cli.main import invoke
+from wakeful.deploy.exits import Exit
+from wakeful.deploy.settings import Settings
+from wakeful.events.topics import Topics
+
+WANTED = Topics("desk").specs(["default"], 4)
+COMMANDS = "desk.commands.v1"
+
+
+def there(**changes):
+    """The topics as they should be, but for the settings of the commands' topic."""
+    found = {spec.name: spec for spec in WANTED}
+    spec = found[COMMANDS]
+    config = {**spec.config, **{key.replace("_", "."): value for key, value in changes.items()}}
+    return {**found, COMMANDS: replace(spec, config=config)}
+
+
+def test_topics_of_the_table_are_well_also_where_they_keep_more():
+    for found in (there(), there(retention_ms="-1"), there(max_message_bytes="99999999")):
+        (finding,) = of_topics(WANTED, found, 4)
+        assert (finding.verdict, finding.to_do) == ("ok", "")
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"retention_ms": "1000"}, "retention.ms is 1000, not 604800000"),
+        ({"cleanup_policy": "compact"}, "cleanup.policy is compact, not delete"),
+        (
+            {"message_timestamp_type": "CreateTime"},
+            "message.timestamp.type is CreateTime, not LogAppendTime",
+        ),
+    ],
+)
+def test_a_topic_that_keeps_less_or_dates_otherwise_is_named_with_what_to_do(changes, told):
+    (finding,) = of_topics(WANTED, there(**changes), 4)
+    assert (finding.verdict, finding.what) == ("wrong", f"{COMMANDS}: {told}")
+    assert f"--topic {COMMANDS} --add-config " in finding.to_do
+
+
+def test_events_that_do_not_last_for_ever_are_wrong():
+    name = "desk.events.v1"
+    spec = there()[name]
+    short = replace(spec, config={**spec.config, "retention.ms": "999999999999"})
+    (finding,) = of_topics(WANTED, {**there(), name: short}, 4)
+    assert finding.what == f"{name}: retention.ms is 999999999999, not -1"
+
+
+def test_missing_topics_and_other_partitions_are_each_a_finding():
+    found = there()
+    del found["desk.outcomes.v1"]
+    found[COMMANDS] = replace(found[COMMANDS], partitions=6)
+    told = {one.what: one.to_do for one in of_topics(WANTED, found, 4)}
+    assert "'wakeful topics apply'" in told["desk.outcomes.v1 is missing"]
+    assert "set WAKEFUL_PARTITIONS to 6" in told[f"{COMMANDS} has 6 partitions, not 4"]
+
+
+@pytest.mark.parametrize(
+    ("at_ms", "verdict", "told"),
+    [
+        (1_005, "ok", "no difference seen"),
+        (900, "ok", "they differ by 0.1 s"),
+        (1_010 + SKEW_MAX_MS + 1, "wrong", "5.0 s ahead of this machine's"),
+        (1_000 - 3_600_000, "wrong", "1 h behind this machine's"),
+    ],
+)
+def test_the_broker_s_time_must_lie_between_two_of_ours(at_ms, verdict, told):
+    finding = of_clock(1_000, at_ms, 1_010)
+    assert (finding.verdict, told in finding.what) == (verdict, True)
+    assert bool(finding.to_do) == (verdict == "wrong")
+
+
+@pytest.mark.parametrize(
+    ("records", "processors", "verdict"),
+    [(0, 1, "ok"), (500, 1, "ok"), (1_001, 1, "wrong"), (0, 0, "advice"), (1, 0, "wrong")],
+)
+def test_lag_is_wrong_where_nobody_catches_up(records, processors, verdict):
+    lags = [{"reader": "processors", "lag": records}, {"reader": "projector", "lag": 0}]
+    decided, projected = of_lag(lags, processors)
+    assert (decided.verdict, projected.verdict) == (verdict, "ok")
+
+
+def test_the_known_digest_key_is_for_one_machine():
+    key, blobs = of_settings(Settings(kafka="127.0.0.1:9092,localhost:9093"))
+    assert (key.verdict, blobs.verdict) == ("ok", "advice")
+    for servers in ("kafka.example:9092", "127.0.0.1:9092,kafka.example:9092"):
+        key, _ = of_settings(Settings(kafka=servers))
+        assert key.verdict == "wrong"
+        assert "WAKEFUL_DIGEST_KEY" in key.to_do
+    own = Settings(kafka="kafka.example:9092", digest_key=b"k" * 16, blobs="s3://b/blobs")
+    assert [one.verdict for one in of_settings(own)] == ["ok", "ok"]
+
+
+def test_settings_of_tests_are_pointed_at():
+    given = Settings(failpoint="p.produced:3", always_replay=True)
+    told = {one.what.split("=")[0].split()[0]: one.verdict for one in of_settings(given)[2:]}
+    assert told == {"WAKEFUL_FAILPOINT": "wrong", "WAKEFUL_ALWAYS_REPLAY": "advice"}
+
+
+def test_a_store_of_blobs_that_cannot_be_written_is_wrong(tmp_path):
+    (tmp_path / "file").write_text("")
+    assert doctor._store(Settings(blobs=(tmp_path / "new" / "blobs").as_uri())) == []
+    (finding,) = doctor._store(Settings(blobs=(tmp_path / "file" / "blobs").as_uri()))
+    assert finding.verdict == "wrong"
+    assert str(tmp_path / "file") in finding.what
+
+
+def test_without_a_stack_every_look_says_what_to_do_and_the_code_is_one(
+    monkeypatch, capsys, tmp_path
+):
+    monkeypatch.setenv("WAKEFUL_HOME", str(tmp_path))
+    assert invoke(("doctor",)) == Exit.REFUSED
+    out, err = capsys.readouterr()
+    assert f"wrong    kafka              no stack is running in {tmp_path}" in out
+    assert "do: run 'wakeful up', or set WAKEFUL_KAFKA" in out
+    assert "do: run 'wakeful up', or set WAKEFUL_POSTGRES" in out
+    assert "are wrong" in err
+
+
+def test_services_that_do_not_answer_are_named_without_passwords(monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("WAKEFUL_HOME", str(tmp_path))
+    monkeypatch.setattr("wakeful.deploy.cli.context.KAFKA_LIMIT_S", 0.2)
+    monkeypatch.setattr("wakeful.deploy.cli.context.POSTGRES_LIMIT_S", 0.2)
+    monkeypatch.setenv("WAKEFUL_KAFKA", "127.0.0.1:1")
+    monkeypatch.setenv("WAKEFUL_POSTGRES", "postgresql://ann:sekret@127.0.0.1:1/x")
+    monkeypatch.setenv("WAKEFUL_REDIS", "redis://:sekret@127.0.0.1:1")
+    assert invoke(("doctor", "--json")) == Exit.REFUSED
+    out = capsys.readouterr().out
+    verdicts = {one["name"]: one["verdict"] for one in json.loads(out)["findings"]}
+    assert (verdicts["kafka"], verdicts["postgres"], verdicts["redis"]) == (
+        "wrong",
+        "wrong",
+        "advice",
+    )
+    assert all(one["to_do"] for one in json.loads(out)["findings"] if one["verdict"] != "ok")
+    assert "sekret" not in out

@@ -1,0 +1,185 @@
+"""A session explained: each fact has its words, what belongs together is one line, and a hold has its way out."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import get_args
+
+import pytest
+
+from wakeful.deploy.cli.explaining import MENDING, _show, explained, folded
+from wakeful.deploy.cli.showing import Found
+from wakeful.deploy.cli.story import ALONE, GOES_ON, OPENS, tell
+from wakeful.events import records as r
+from wakeful.events.payloads import json_payload
+from wakeful.events.state import Status
+
+AT_MS = 1_700_000_000_000
+SILENT = {r.TurnStarted, r.SessionWaiting, r.ActivityStarted, r.ActivityProgressed}
+"""A turn is a title, waits are told as of now, and a sign of life says nothing that its result does not."""
+
+
+def payload(value):
+    return json_payload(value, b"k" * 16)
+
+
+def event(seq, body, actor="sue", at_ms=None):
+    cause = r.Cause("t.commands.v1", 0, seq, f"c{seq}", None, None)
+    at_ms = AT_MS + 1_000 * seq if at_ms is None else at_ms
+    return r.Event(
+        r.Envelope("acme", "s1", seq, at_ms, actor, None, "cli", cause, None, None, b"\0" * 32),
+        body,
+    )
+
+
+def history(*bodies):
+    return [event(seq, body) for seq, body in enumerate(bodies, start=1)]
+
+
+OPENED = (
+    r.SessionOpened("desk"),
+    r.MessageReceived("m1", payload({"text": "it broke"})),
+    r.TurnStarted(1, "message", "", "m1", "desk", 1, ()),
+)
+CALLED = r.ActivityRequested(
+    *("1.1", 1, 1, "refund", "q", "write_once", payload({"cents": 9}), b"d" * 32, "acme/s1/1/1", 1),
+    *(1_000, AT_MS + 90_000, "none", None),
+)
+ASKED = r.ApprovalRequested(
+    *("1.2-ab", 1, 2, "refund", "write_once", payload(7), b"d" * 32, "supervisor", AT_MS + 99_000),
+)
+DIED = r.Failure("cut_off", "", "its worker died", "")
+
+
+def found(row=None, uncertain=()):
+    shown = dict.fromkeys(("held_reason", "held_detail", "waiting_for", "next_valid"))
+    shown |= {
+        "session_id": "s1",
+        "tenant": "acme",
+        "workflow": "desk",
+        "workflow_version": 1,
+        "status": "Waiting",
+        "turn": 1,
+        "updated_at": datetime(2026, 1, 2, tzinfo=UTC),
+    }
+    return Found({**shown, **(row or {})}, [], list(uncertain))
+
+
+def lines(story):
+    return [line.text for chapter in story.chapters for line in chapter.lines]
+
+
+def test_every_fact_is_told_or_says_nothing_by_itself():
+    told = {*OPENS, *GOES_ON, *ALONE}
+    assert told | SILENT == set(get_args(r.EventBody))
+    assert told & SILENT == set()
+
+
+def test_a_call_with_its_failures_and_its_result_is_one_line():
+    retry = r.ActivityRetryScheduled("1.1", 2, AT_MS, DIED, "w1")
+    done = r.ActivityCompleted("1.1", 2, payload("paid"), "w1")
+    story = tell(history(*OPENED, CALLED, retry, r.ActivityRetried("1.1", 2), done))
+    assert lines(story)[-1] == (
+        'called refund ({"cents": 9}); attempt 1 failed (cut_off: its worker died); attempt 2 began: paid, after 3.0 s'
+    )
+
+
+def test_a_message_is_told_in_the_turn_that_it_started():
+    second = (
+        r.MessageReceived("m2", payload({"text": "hello?"})),
+        r.TurnCompleted(1, 1, payload(0), (), ()),
+        r.TurnStarted(2, "message", "", "m2", "desk", 1, ()),
+        r.MessageReceived("m3", payload("and?")),
+    )
+    story = tell(history(*OPENED, *second))
+    assert [(c.turn, [line.text for line in c.lines]) for c in story.chapters] == [
+        (0, ["sue opened it for workflow desk"]),
+        (1, ["sue said “it broke”", "the turn was done; steps: 1"]),
+        (2, ["sue said “hello?”", "sue said “and?”"]),
+    ]
+
+
+def test_an_approval_says_who_decided_and_how_long_that_took():
+    story = tell(history(*OPENED, ASKED, r.ApprovalRejected("1.2-ab", b"d" * 32, "too much")))
+    assert lines(story)[-1] == (
+        "asked supervisor to approve refund (7): sue declined it (too much), after 1.0 s"
+    )
+
+
+def test_a_part_of_a_history_makes_a_part_of_a_story():
+    late = history(*OPENED, CALLED, r.ActivityFailed("1.1", 1, DIED, "w1"))[4:]
+    assert lines(tell(late)) == ["1.1: it failed (cut_off: its worker died), after 0.0 s"]
+    assert folded(late) is None
+
+
+def test_what_it_waits_for_has_its_time_and_what_ends_it(capsys):
+    events = history(*OPENED, ASKED)
+    told = explained(found(), tell(events), folded(events))
+    (wait,) = told["waits_for"]
+    assert (wait["kind"], wait["since_ms"]) == ("approval", AT_MS + 4_000)
+    assert wait["how"] == "'wakeful approval approve 1.2-ab --session s1'"
+    reasons = {one["command"]: one["reason"] for one in told["not_next"]}
+    assert reasons == {
+        "ReleaseSession": "the session is not held",
+        "ResolveActivity": "no activity is uncertain",
+    }
+    assert "DecideApproval" in {one["command"] for one in told["next"]}
+    _show(told, 5)
+    out = capsys.readouterr().out
+    assert "s1 (desk v1) waits in turn 1" in out
+    assert "approval refund (1.2-ab), since 2023-11-14 22:13:24; expires at" in out
+    assert "\nmay not\n  ReleaseSession: the session is not held\n" in out
+
+
+def test_a_held_session_says_why_what_was_kept_and_the_way_out(capsys):
+    kept = r.CommandParked("SendMessage", b"\0" * 8, b"")
+    events = history(*OPENED, r.SessionHeld("workflow_raised", "Traceback\nKeyError: 'x'"))
+    row = {"status": "Recovering", "held_reason": "workflow_raised", "held_detail": "KeyError: 'x'"}
+    told = explained(found(row), tell([*events, event(5, kept)]), None)
+    assert told["held"]["release"] == "wakeful session release s1"
+    assert told["held"]["mend"] == MENDING["workflow_raised"]
+    assert lines(tell(events))[-1] == "held: workflow_raised (KeyError: 'x')"
+    _show(told, 5)
+    out = capsys.readouterr().out
+    assert "is held in turn 1" in out
+    assert "the way out: mend what raised in the workflow, and deploy it, then 'wakeful" in out
+    assert "or end it for good: 'wakeful session cancel s1'" in out
+
+
+def test_an_activity_in_doubt_says_where_to_look_and_how_to_say_what_was_found(capsys):
+    events = history(*OPENED, CALLED, r.ActivityUncertain("1.1", 1, DIED, "w1"))
+    doubt = {
+        "session_id": "s1",
+        "activity_id": "1.1",
+        "action": "refund",
+        "contract": "write_once",
+        "idempotency_key": "acme/s1/1/1",
+        "failure": {"kind": "cut_off", "message": "it died"},
+    }
+    _show(explained(found(uncertain=[doubt]), tell(events), folded(events)), 5)
+    out = capsys.readouterr().out
+    assert "nobody knows whether it was done (cut_off: its worker died)" in out
+    assert "look where refund leaves its mark for the key acme/s1/1/1, then:" in out
+    assert "'wakeful activity resolve s1 1.1 --completed JSON', or --failed" in out
+
+
+def test_only_the_last_turns_are_shown_and_the_others_counted(capsys):
+    turn = (r.TurnCompleted(1, 1, payload(0), (), ()), r.MessageReceived("m2", payload("again")))
+    started = replace(OPENED[2], turn=2, message_id="m2")
+    _show(explained(found(), tell(history(*OPENED, *turn, started)), None), 1)
+    out = capsys.readouterr().out
+    assert "(2 earlier turns: --turns 3 tells them)" in out
+    assert "turn 1" not in out.partition("\n")[2]
+    assert "turn 2\n" in out
+
+
+def test_what_users_wrote_cannot_steer_a_terminal(capsys):
+    events = history(OPENED[0], r.MessageReceived("m1", payload("\x1b[2J")), OPENED[2])
+    _show(explained(found(), tell(events), folded(events)), 5)
+    assert "\x1b" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("status", [str(v) for n, v in vars(Status).items() if n.isupper()])
+def test_every_status_is_told_in_words(status):
+    told = explained(found({"status": status}), tell([]), None)
+    assert told["stands"] != status
+    assert told["story"] == []

@@ -1,0 +1,164 @@
+"""Commands for whoever operates a running app, over real Kafka and Postgres: explain, ledger, dlq, doctor."""
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wakeful.deploy.cli.context import kafka
+from wakeful.deploy.cli.main import invoke
+from wakeful.deploy.exits import Exit
+from wakeful.deploy.processes import apply_topics, prepare_views
+from wakeful.deploy.settings import Settings
+from wakeful.deploy.stack import Endpoints
+from wakeful.deploy.supervisor import Supervisor
+from wakeful.events.log.protocol import TopicSpec
+
+APP = str(Path(__file__).with_name("desk_app.py"))
+QUEUES = ["default", "payments"]
+
+Cli = Callable[..., tuple[int, Any, str]]
+
+
+@pytest.fixture(scope="module")
+def desk(
+    endpoints: Endpoints, postgres_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Settings]:
+    """The refund desk, running in a namespace of its own."""
+    settings = Settings(
+        kafka=endpoints.kafka,
+        postgres=postgres_url,
+        redis=endpoints.redis,
+        cluster_id=endpoints.cluster_id,
+        namespace=f"ops{os.getpid()}",
+        tenant="acme",
+        actor="ann",
+        home=tmp_path_factory.mktemp("run"),
+    )
+    with kafka(settings, may_be_empty=True) as log:
+        apply_topics(log, settings, QUEUES)
+    prepare_views(settings)
+    with Supervisor(settings, APP, queues=QUEUES):
+        yield settings
+
+
+@pytest.fixture
+def cli(desk: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
+    """Runs commands; gives its code, its output (decoded where it is JSON), and what it told people."""
+    for name, value in desk.to_environ().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("wakeful.deploy.cli.asking.DECIDED_MS", 30_000)  # machines may be busy
+    monkeypatch.setattr("wakeful.deploy.cli.showing.VIEWS_MS", 20_000)
+
+    def run(*arguments: str) -> tuple[int, Any, str]:
+        capsys.readouterr()
+        code = invoke(arguments)
+        out, err = capsys.readouterr()
+        return code, json.loads(out) if "--json" in arguments else out, err
+
+    return run
+
+
+def test_a_refund_is_explained_while_it_waits_and_once_it_is_paid(cli: Cli) -> None:
+    cli("session", "open", "refund-desk", "--session", "r1")
+    code, _, err = cli("session", "send", "r1", "order-7", "--wait", "--timeout", "20")
+    assert code == Exit.DONE, err
+    step = re.search(r"'wakeful (approval approve \S+ --session r1)'", err)
+    assert step, err
+    code, out, _ = cli("explain", "r1")
+    assert code == Exit.DONE
+    assert out.startswith("r1 (refund-desk v1) waits in turn 1; its last event was at ")
+    assert "ann said “order-7”" in out
+    assert f"'wakeful {step[1]}'" in out
+    assert "ReleaseSession: the session is not held" in out
+    code, _, err = cli(*step[1].split(), "--wait", "--timeout", "20")
+    assert code == Exit.DONE, err
+    code, told, _ = cli("explain", "r1", "--json")
+    assert (code, told["waits_for"], told["held"]) == (Exit.DONE, [], None)
+    assert {one["command"] for one in told["next"]} == set()
+    (ended,) = {one["reason"] for one in told["not_next"] if one["command"] == "SendMessage"}
+    assert ended == "the session is completed: open a new one"
+
+    code, rows, _ = cli("ledger", "r1", "--json")
+    assert code == Exit.DONE
+    refund = next(row for row in rows if row["approval"] == "granted")
+    assert (refund["approved_by"], refund["status"]) == ("ann", "completed")
+    assert refund["took_ms"] >= 0
+    assert cli("ledger", "r1", "--status", "failed")[1] == ""
+
+
+def test_a_held_session_is_explained_with_its_way_out(cli: Cli) -> None:
+    cli("session", "open", "buggy", "--session", "b1")
+    cli("session", "send", "b1", "hello", "--wait", "--timeout", "20")
+    cli("session", "send", "b1", "later")
+    code, out, _ = cli("explain", "b1")
+    assert code == Exit.DONE
+    assert "is held in turn 1" in out
+    assert "held: workflow_raised" in out
+    assert "RuntimeError: a bug of the workflow" in out
+    assert "then 'wakeful session release b1'; then the 1 commands kept meanwhile" in out
+    assert "kept a SendMessage of ann until it is released" in out
+    assert cli("explain", "nobody")[0] == Exit.NOT_FOUND
+
+
+def test_a_command_that_came_too_early_is_sent_back_once_its_session_is_open(cli: Cli) -> None:
+    code, _, _ = cli("session", "send", "w1", "order-7")
+    assert code == Exit.NOT_FOUND
+    _, letters, _ = cli("dlq", "list", "--json")
+    (letter,) = (row["id"] for row in letters if row["key"] == "acme/w1")
+    cli("session", "open", "refund-desk", "--session", "w1")
+    code, done, _ = cli("dlq", "redrive", letter, "--yes", "--json")
+    assert (code, done["redriven"]) == (Exit.DONE, [letter])
+    code, _, err = cli("session", "cancel", "w1")  # decided after what was sent back
+    assert code == Exit.DONE, err
+    _, told, _ = cli("explain", "w1", "--json")
+    said = [line["text"] for chapter in told["story"] for line in chapter["lines"]]
+    assert next(text for text in said if "order-7" in text) == "ann said “order-7”"
+    code, done, _ = cli("dlq", "redrive", letter, "--yes", "--json")
+    assert (code, done["redriven"], done["before"][letter]["by"]) == (Exit.DONE, [], "ann")
+    _, letters, _ = cli("dlq", "list", "--json")
+    assert letter not in {row["id"] for row in letters}
+    code, verified, _ = cli("audit", "verify", "--json")
+    assert (code, verified["violations"]) == (Exit.DONE, [])
+
+
+def test_the_doctor_finds_a_running_app_in_order(cli: Cli) -> None:
+    assert cli("session", "open", "refund-desk", "--session", "d1")[0] == Exit.DONE  # it runs
+    code, out, err = cli("doctor")
+    assert code == Exit.DONE, out
+    assert err == "all is well\n"
+    verdicts = {line[9:26].strip(): line.split()[0] for line in out.splitlines() if line[0] != " "}
+    names = ("kafka", "postgres", "redis", "topics", "clock", "stored events", "views")
+    assert {name: verdicts[name] for name in names} == dict.fromkeys(names, "ok")
+    assert verdicts["lag of processors"] == verdicts["lag of projector"] == "ok"
+    code, found, _ = cli("doctor", "--json")
+    assert (code, found["wrong"]) == (Exit.DONE, 0)
+
+
+def test_the_doctor_names_topics_that_are_missing_or_set_otherwise_and_views_that_are_not_there(
+    cli: Cli, desk: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    namespace = f"ill{os.getpid()}"
+    monkeypatch.setenv("WAKEFUL_NAMESPACE", namespace)
+    ill = desk.model_copy(update={"namespace": namespace})
+    specs = ill.topics.specs(["default"], ill.partitions)
+    with kafka(ill, may_be_empty=True) as log:
+        for spec in specs:
+            config = dict(spec.config)
+            if spec.name == ill.topics.commands:
+                config["retention.ms"] = "3600000"
+            if spec.name != ill.topics.outcomes:
+                log.create_topics([TopicSpec(spec.name, spec.partitions, config)])
+    code, found, _ = cli("doctor", "--json")
+    wrong = {one["what"]: one["to_do"] for one in found["findings"] if one["verdict"] == "wrong"}
+    assert code == Exit.REFUSED
+    short = f"{ill.topics.commands}: retention.ms is 3600000, not 604800000"
+    assert "--add-config retention.ms=604800000" in wrong.pop(short)
+    assert "'wakeful topics apply'" in wrong.pop(f"{ill.topics.outcomes} is missing")
+    ((views, to_do),) = wrong.items()
+    assert "the views in" in views
+    assert "'wakeful projector'" in to_do
