@@ -123,14 +123,7 @@ def redrive(
     A repeat sends nothing. The session decides as ever: what it has applied before under the same command id is a
     repeat and changes nothing, and what was issued too long ago is refused as too_old, which gives a new letter.
     """
-    code = _deal("redriven", letters or [], reason, yes=yes, actor=actor, as_json=as_json)
-    if not as_json:
-        from .output import note
-
-        note(
-            "what a session has applied before is a repeat and changes nothing; what is not let in is a letter again"
-        )
-    return code
+    return _deal("redriven", letters or [], reason, yes=yes, actor=actor, as_json=as_json)
 
 
 @app.command("drop")
@@ -213,6 +206,10 @@ def _tell(how: How, dealt: Dealt, why_not: dict[str, str], *, as_json: bool) -> 
     for letter, why in why_not.items():
         note(f"{letter} cannot be sent back: {why}")
     note(f"{len(dealt.now)} letters {how}")
+    if how == "redriven" and dealt.now:
+        note(
+            "what its session has applied before is a repeat and changes nothing; what is not let in is a letter again"
+        )
     return code
 
 
