@@ -7,8 +7,7 @@ wake-ups by their timer, so a repeat of those is harmless without memory.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ..events.freezing import dataclass
 from ..events.records import Failure, Payload
 
 

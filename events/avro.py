@@ -8,7 +8,7 @@ from outside never raise anything but `Undecodable`, and cost no more than their
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from io import BytesIO
 from typing import Any, cast, get_type_hints
 
@@ -18,6 +18,7 @@ from fastavro.read import SchemaResolutionError
 from ..schemas import Library, SchemaVersion, bundled
 from .errors import PayloadTooLarge, Undecodable
 from .flat import FlatReader, FlatWriter
+from .freezing import dataclass
 from .scan import SCAN_ABOVE, scan
 from .shapes import NAMESPACE, Shape, shape_of
 

@@ -136,22 +136,6 @@ def _values_in(field: Field) -> int:
     return sum(1 if inner.many else _values_in(inner) for inner in field.shape.fields)
 
 
-@dataclass(frozen=True, slots=True)
-class _Node:
-    """A class whose arguments are runs of leaves, with other classes between them."""
-
-    make: Callable[..., Any]
-    pieces: tuple[tuple[int, int, _Node | None], ...]
-
-    def build(self, values: list[Any]) -> Any:
-        arguments: list[Any] = []
-        for start, stop, inner in self.pieces:
-            arguments += values[start:stop]
-            if inner is not None:
-                arguments.append(inner.build(values))
-        return self.make(*arguments)
-
-
 class FlatReader:
     """The flat read schema of a record, and what builds the record from the leaves."""
 
@@ -168,11 +152,7 @@ class FlatReader:
             kind = ["null", kind] if leaf.field.nullable else kind
             fields.append({"name": f"f{len(fields)}", "type": kind})
         self.schema = parse_schema({"type": "record", "name": "Flat", "fields": fields})
-        nodes, at = [], 0
-        for _, shape in parts:
-            node, at = _node(shape, at)
-            nodes.append(node)
-        self._root = nodes[0] if len(nodes) == 1 else _Node(make, tuple((0, 0, n) for n in nodes))
+        self._make = _maker([shape for _, shape in parts], make)
 
     def build(self, read: dict[str, Any]) -> Any:
         """The record from what fastavro read with the flat schema."""
@@ -180,21 +160,37 @@ class FlatReader:
         for index, convert in self._converts:
             if values[index] is not None:
                 values[index] = convert(values[index])
-        return self._root.build(values)
+        return self._make(*values)
 
 
-def _node(shape: Shape, at: int) -> tuple[_Node, int]:
-    pieces: list[tuple[int, int, _Node | None]] = []
-    start = at
+def _maker(shapes: Sequence[Shape], make: Callable[..., Any]) -> Callable[..., Any]:
+    """What makes the record of its leaves: one function with all calls in it, for there is one for every event read."""
+    known: dict[str, Callable[..., Any]] = {}
+    calls, at = [], 0
+    for shape in shapes:
+        call, at = _call(shape, at, known)
+        calls.append(call)
+    whole = calls[0]
+    if len(calls) > 1:
+        known["make"], whole = make, f"make({', '.join(calls)})"
+    leaves = ", ".join(f"v{index}" for index in range(at))
+    source = f"lambda {', '.join(known)}: lambda {leaves}: {whole}"
+    made: Callable[..., Any] = eval(source)(*known.values())  # noqa: S307 names and commas from here
+    return made
+
+
+def _call(shape: Shape, at: int, known: dict[str, Callable[..., Any]]) -> tuple[str, int]:
+    """The words that make a class of the leaves from this one on, and the leaf after them."""
+    name, arguments = f"c{len(known)}", []
+    known[name] = shape.cls
     for field in shape.fields:
+        argument = f"v{at}"
         if field.shape is not None and not (field.many or field.nullable):
-            inner, stop = _node(field.shape, at)
-            pieces.append((start, at, inner))
-            start = at = stop
+            argument, at = _call(field.shape, at, known)
         else:
             at += 1
-    pieces.append((start, at, None))
-    return _Node(shape.cls, tuple(pieces)), at
+        arguments.append(argument)
+    return f"{name}({', '.join(arguments)})", at
 
 
 def _leaves(parts: Sequence[Part], named: dict[str, Schema]) -> Iterator[_Leaf]:

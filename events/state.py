@@ -6,10 +6,11 @@ Collections are tuples in the order of the log, so that equal histories give equ
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from .contracts import WAIT
+from .freezing import dataclass
 from .records import Payload, RetryPolicy, Version
 
 STATE_VERSION = 3
@@ -269,12 +270,12 @@ class State:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class SessionState:
     """Both folds together, as a snapshot stores them."""
 
     head: Head
-    state: State = field(default_factory=lambda: State(workflow=""))
+    state: State = dataclasses.field(default_factory=lambda: State(workflow=""))
 
 
 def next_due(

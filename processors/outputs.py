@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from ..commands.check import Refusal
 from ..commands.models import INTERNAL, Command
 from ..commands.wire import command_hash, read_command
+from ..events import freezing
 from ..events import records as r
 from ..events.codec import ATTEMPTS, SNAPSHOTS, encode_outcome, encode_task
 from ..events.contracts import ONCE
@@ -37,7 +38,7 @@ MARK_EVERY_EVENTS = 1_000
 """Events between two partition marks: a recovery without a store reads at most about that much too much."""
 
 
-@dataclass(frozen=True, slots=True)
+@freezing.dataclass(frozen=True, slots=True)
 class Output:
     """One record to be produced; `partition` is null where the key decides.
 

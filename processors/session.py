@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from ..commands import models as m
 from ..commands.decide import deliverable
+from ..events import freezing
 from ..events import records as r
 from ..events.codec import Encoded
 from ..events.errors import Corrupt, Unfoldable
@@ -22,7 +23,7 @@ ENGINE = "engine"
 """The actor of facts that nobody asked for: expiries, parks, holds."""
 
 
-@dataclass(frozen=True, slots=True)
+@freezing.dataclass(frozen=True, slots=True)
 class Received:
     """A command as read from the log. `command_hash` is null for internal ones, which need no memory."""
 
@@ -35,7 +36,7 @@ class Received:
     timestamp_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@freezing.dataclass(frozen=True, slots=True)
 class Stamped:
     """An event with its bytes, ready to be appended, and the attempt that it dispatches to workers, if any."""
 

@@ -156,7 +156,8 @@ class KafkaGroup:
         """See the protocol."""
         with self._watch("close"):
             if self._commits.finished():
-                self._consumer.close()
+                self._consumer.close()  # whose listener may still commit what it gives up
+            self._commits.close()
 
     def _reposition(self, target: TopicPartition) -> None:
         try:

@@ -13,10 +13,11 @@ tests and the simulation). The rules both keep:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self
+
+from ..freezing import dataclass
 
 SESSION_TIMEOUT_MS = 10_000
 """How long a member of a group may be silent before its partitions go to others."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..contracts import WAIT
+from ..freezing import dataclass
 from .envelope import Failure, Payload, RetryPolicy
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ..freezing import dataclass
 from .envelope import Failure, NextValid, Obligation, Payload, Version
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import traceback
 from collections.abc import Callable, Mapping
-from copy import copy
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, Protocol, TypeVar
@@ -107,9 +106,13 @@ class Runner:
 
     def apart(self) -> Runner:
         """The same for one attempt, whose secrets are its own."""
-        own = copy(self)
-        own._hidden = Hidden()  # noqa: SLF001 its own copy
-        return own
+        return Runner(
+            self._activities,
+            worker_id=self.worker_id,
+            digest_key=self.digest_key,
+            blobs=self._blobs,
+            provider=self.provider,
+        )
 
     def hide(self, credentials: object) -> None:
         """What is secret in these stands in no report of this attempt."""

@@ -160,9 +160,11 @@ def test_a_record_with_a_byte_changed_is_another_record_or_undecodable(data: st.
         assert body != encoded.body
         return
     assert codec.encode(record).fingerprint == encoded.fingerprint
-    assert (record == codec.decode_body(encoded.body, encoded.fingerprint)) == (
-        body == encoded.body
-    )
+    is_same = record == codec.decode_body(encoded.body, encoded.fingerprint)
+    if is_same and body != encoded.body:  # fastavro reads every byte but 0 as true (its issue 27)
+        assert encoded.body[at] == 1 < byte
+    else:
+        assert is_same == (body == encoded.body)
 
 
 @given(data=st.data())

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import socket
 import threading
+from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
-from wakeful.events.log import kafka_transaction
+from wakeful.events.log import kafka_commit, kafka_transaction
 from wakeful.events.log.kafka import KafkaLog
 from wakeful.events.log.kafka_client import (
     UNREADABLE_HEADERS,
@@ -210,18 +211,33 @@ def test_the_client_writes_nothing_to_stderr(
 
 
 class Frozen:
-    """A consumer whose commit is answered when the test says so."""
+    """A consumer whose commits are answered when the test says so; it keeps who made them."""
 
     def __init__(self) -> None:
         self.thawed = threading.Event()
+        self.threads: list[threading.Thread] = []
+        self.fault: BaseException | None = None
 
     def commit(self, *, offsets: list[object], asynchronous: bool) -> list[object]:
+        self.threads.append(threading.current_thread())
         self.thawed.wait(10)
+        if self.fault is not None:
+            raise self.fault
         return []
 
 
-def test_a_commit_that_is_not_answered_is_a_fault_and_holds_back_the_next():
-    frozen = Frozen()
+@pytest.fixture
+def frozen() -> Iterator[Frozen]:
+    """And no thread outlives its test, whatever that left unanswered."""
+    consumer = Frozen()
+    yield consumer
+    consumer.thawed.set()
+    for thread in consumer.threads:
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+def test_a_commit_that_is_not_answered_is_a_fault_and_holds_back_the_next(frozen: Frozen):
     commits = OffsetCommits(frozen, "g", 0.01)
     with pytest.raises(LogFault, match="may yet be applied"):
         commits.commit([])
@@ -229,4 +245,70 @@ def test_a_commit_that_is_not_answered_is_a_fault_and_holds_back_the_next():
         commits.commit([])
     frozen.thawed.set()
     assert commits.finished()
-    OffsetCommits(frozen, "g", 10).commit([])
+    commits.close()
+    patient = OffsetCommits(frozen, "g", 10)
+    patient.commit([])
+    patient.close()
+
+
+def test_one_thread_makes_all_commits_and_ends_when_they_are_closed(frozen: Frozen):
+    frozen.thawed.set()
+    commits = OffsetCommits(frozen, "g", 10)
+    commits.close()  # nothing to end yet
+    for _ in range(3):
+        commits.commit([])
+    (thread,) = set(frozen.threads)
+    assert thread is not threading.current_thread()
+    commits.close()
+    commits.close()
+    thread.join(10)
+    assert not thread.is_alive()
+
+
+def test_a_commit_that_fails_raises_and_leaves_the_thread_to_the_next(frozen: Frozen):
+    frozen.thawed.set()
+    commits = OffsetCommits(frozen, "g", 10)
+    for fault, raised in [(KafkaException(KafkaError(25)), LogFault), (OSError("gone"), OSError)]:
+        frozen.fault = fault
+        with pytest.raises(raised):
+            commits.commit([])
+    frozen.fault = None
+    commits.commit([])
+    assert len(frozen.threads) == 3
+    assert len(set(frozen.threads)) == 1
+    commits.close()
+
+
+def test_a_late_answer_is_not_taken_for_that_of_the_next_commit(frozen: Frozen):
+    commits = OffsetCommits(frozen, "g", 0.01)
+    frozen.fault = OSError("late")
+    with pytest.raises(LogFault, match="may yet be applied"):
+        commits.commit([])
+    frozen.thawed.set()
+    assert commits.finished()
+    frozen.fault = None
+    commits._wait_s = 10
+    commits.commit([])
+    commits.close()
+
+
+def test_commits_are_not_finished_while_one_has_no_answer_and_its_thread_ends_after_it(
+    frozen: Frozen, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(kafka_commit, "JOIN_WAIT_S", 0.01)
+    commits = OffsetCommits(frozen, "g", 0.01)
+    with pytest.raises(LogFault, match="may yet be applied"):
+        commits.commit([])
+    assert not commits.finished()
+    commits.close()
+    frozen.thawed.set()  # the fixture sees the thread end
+
+
+def test_what_a_closing_consumer_still_commits_is_committed_and_its_thread_ends_too(frozen: Frozen):
+    frozen.thawed.set()
+    commits = OffsetCommits(frozen, "g", 10)
+    commits.commit([])
+    commits.close()
+    commits.commit([])
+    commits.close()
+    assert len(frozen.threads) == 2  # the fixture sees both end
