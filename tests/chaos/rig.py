@@ -14,6 +14,7 @@ from typing import Any
 from psycopg.errors import UndefinedTable
 
 from wakeful.commands.client import Client
+from wakeful.commands.models import Command, CompleteActivity
 from wakeful.commands.wire import decode_command
 from wakeful.deploy.clock import SystemClock
 from wakeful.deploy.processes import apply_topics, processors_group
@@ -21,6 +22,7 @@ from wakeful.deploy.settings import Settings, load_settings
 from wakeful.deploy.supervisor import Supervisor
 from wakeful.events import records as r
 from wakeful.events.codec import decode_event, decode_outcome
+from wakeful.events.keys import effect_key
 from wakeful.events.log.kafka import KafkaLog
 from wakeful.events.log.kafka_survey import committed_offsets
 from wakeful.events.log.protocol import Isolation, Place, Record
@@ -186,13 +188,21 @@ class Rig:
         assert self.model_calls_made_again() == []
 
     def model_calls_made_again(self) -> list[str]:
-        """Keys of model calls that began after a call of the same key had ended and been recorded."""
+        """Keys of model calls that began after a call of the same key had ended and been recorded.
+
+        A call whose end did not reach the log is made again, and has one result there; one that was recorded has two.
+        """
+        recorded = Counter(
+            effect_key(command.header.tenant, command.header.session_id, command.body.activity_id)
+            for command in self._commands()
+            if isinstance(command.body, CompleteActivity)
+        )
         ended: set[str] = set()
         again = []
         for line in self.told("model.ndjson"):
             if line["said"] == "ended":
                 ended.add(line["key"])
-            elif line["key"] in ended:
+            elif line["key"] in ended and recorded[line["key"]] > 1:
                 again.append(line["key"])
         return again
 
@@ -201,6 +211,10 @@ class Rig:
         self._reader.close()
         self.client.close()
         self.log.close()
+
+    def _commands(self) -> list[Command]:
+        records = evidence_from_log(self.log, self.topics, QUEUES).commands
+        return [decode_command(record.value, record.headers) for record in records]
 
     def _audit(self) -> list[Violation]:
         places = [Place(self.topics.commands, n) for n in range(self.settings.partitions)]
