@@ -23,7 +23,12 @@ class Desk(BaseModel):
 
 def tell(file: str, **said: object) -> None:
     """One line to a file, whole or not at all."""
-    line = json.dumps({"at": time.monotonic_ns(), "pid": os.getpid(), **said}) + "\n"
+    line = (
+        json.dumps(
+            {"at": time.monotonic_ns(), "at_ms": time.time() * 1_000, "pid": os.getpid(), **said}
+        )
+        + "\n"
+    )
     descriptor = os.open(FOLDER / file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     os.write(descriptor, line.encode())
     os.close(descriptor)

@@ -14,7 +14,7 @@ from typing import Any
 from psycopg.errors import UndefinedTable
 
 from wakeful.commands.client import Client
-from wakeful.commands.models import Command, CompleteActivity
+from wakeful.commands.models import CompleteActivity
 from wakeful.commands.wire import decode_command
 from wakeful.deploy.clock import SystemClock
 from wakeful.deploy.processes import apply_topics, processors_group
@@ -188,33 +188,25 @@ class Rig:
         assert self.model_calls_made_again() == []
 
     def model_calls_made_again(self) -> list[str]:
-        """Keys of model calls that began after a call of the same key had ended and been recorded.
-
-        A call whose end did not reach the log is made again, and has one result there; one that was recorded has two.
-        """
-        recorded = Counter(
-            effect_key(command.header.tenant, command.header.session_id, command.body.activity_id)
-            for command in self._commands()
-            if isinstance(command.body, CompleteActivity)
-        )
-        ended: set[str] = set()
-        again = []
-        for line in self.told("model.ndjson"):
-            if line["said"] == "ended":
-                ended.add(line["key"])
-            elif line["key"] in ended and recorded[line["key"]] > 1:
-                again.append(line["key"])
-        return again
+        """Keys of model calls that began after the log had a result of the same key, by the log's clock."""
+        recorded_ms: dict[str, int] = {}
+        for record in evidence_from_log(self.log, self.topics, QUEUES).commands:
+            command = decode_command(record.value, record.headers)
+            if isinstance(command.body, CompleteActivity):
+                header, activity_id = command.header, command.body.activity_id
+                key = effect_key(header.tenant, header.session_id, activity_id)
+                recorded_ms.setdefault(key, record.timestamp_ms)
+        return [
+            line["key"]
+            for line in self.told("model.ndjson")
+            if line["said"] == "began" and line["at_ms"] > recorded_ms[line["key"]] + 1
+        ]
 
     def close(self) -> None:
         """Removes what the test left on the broker."""
         self._reader.close()
         self.client.close()
         self.log.close()
-
-    def _commands(self) -> list[Command]:
-        records = evidence_from_log(self.log, self.topics, QUEUES).commands
-        return [decode_command(record.value, record.headers) for record in records]
 
     def _audit(self) -> list[Violation]:
         places = [Place(self.topics.commands, n) for n in range(self.settings.partitions)]

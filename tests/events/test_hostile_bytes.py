@@ -4,7 +4,7 @@ import contextlib
 import io
 import resource
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import get_args
 
 import fastavro
@@ -37,7 +37,7 @@ from .samples import (
 )
 
 STEPS = 3_000_000
-SPREAD = 4
+PAIRS = 5
 HEADER = CommandHeader("acme", "s-1", "c-1", 1, "user:ann", None, "http", None)
 
 FORMS: dict[str, tuple[bytes, set[str]]] = {
@@ -104,23 +104,35 @@ def fastavro_number(value: int) -> bytes:
     return out.getvalue()
 
 
+def cost_s(work: Callable[[], object]) -> float:
+    started = time.thread_time()
+    work()
+    return time.thread_time() - started
+
+
+def plain_steps() -> None:
+    """What reading a record may cost thrice over; counted, so that a slow machine is not held against it."""
+    assert sum(1 for _ in range(STEPS)) == STEPS
+
+
 @pytest.fixture(scope="module")
 def allowed_s() -> float:
-    """What plain steps cost this machine now, several times: a machine that others use is not as fast all the time."""
-    started = time.thread_time()
-    assert sum(1 for _ in range(STEPS)) == STEPS
-    return SPREAD * (time.thread_time() - started)
+    return cost_s(plain_steps)
 
 
-def cost_s(codec: Codec, body: bytes, fingerprint: bytes) -> float:
-    """Of the cheaper of two: the first one pays for what is read once, such as the schema."""
-    costs: list[float] = []
-    for _ in range(2):
-        started = time.thread_time()
+def is_cheap(codec: Codec, body: bytes, fingerprint: bytes, allowed_s: float) -> bool:
+    """Whether it costs less than plain steps did, or else than they do at the same moment, in the best of a few pairs.
+
+    The first reading pays for what is read once, such as the schema; and a machine that others use is slower at times.
+    """
+
+    def read() -> None:
         with contextlib.suppress(Undecodable):  # most are; what counts is the cost
             codec.decode_body(body, fingerprint)
-        costs.append(time.thread_time() - started)
-    return min(costs)
+
+    if cost_s(read) < allowed_s:
+        return True
+    return any(cost_s(read) < cost_s(plain_steps) for _ in range(PAIRS))
 
 
 @pytest.mark.case("L23")
@@ -131,7 +143,7 @@ def test_hostile_bytes_cost_neither_the_process_nor_time_nor_memory(
     body = bombs()[name]
     for codec, fingerprint in fingerprints():
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        assert cost_s(codec, body, fingerprint) < allowed_s
+        assert is_cheap(codec, body, fingerprint, allowed_s)
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 * 1024
 
 
