@@ -49,6 +49,7 @@ from ..processors.time_limit import TimeLimit
 from .blobs import blobs_of, prove_blobs
 from .clock import SystemClock
 from .exits import Exit, Stopped
+from .policies import opened_control
 from .settings import Settings
 
 INSIDE = "p.commit_sent"
@@ -150,6 +151,7 @@ def run_processor(settings: Settings, app: App, ordinal: int) -> Exit:
             loop_settings,
             SystemClock(),
             pause=lambda ms: time.sleep(ms / 1000),
+            control=opened_control(log, settings, name),
         )
 
         def stop() -> None:

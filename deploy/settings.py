@@ -14,6 +14,7 @@
 | `WAKEFUL_DIGEST_KEY` | key of all digests: 32 hex digits or more, or text of 16 bytes or more | one that everybody knows |
 | `WAKEFUL_PARTITIONS` | partitions per topic, chosen once; 12 are the advice for production | 4 |
 | `WAKEFUL_MIN_INSYNC_REPLICAS` | replicas that must have a record; 2 where brokers keep three, in production | 1 |
+| `WAKEFUL_OPEN_POLICY` | while no policy is published, everybody may decide approvals: 0 or 1 | with the local stack's Kafka: 1; else 0 |
 | `WAKEFUL_ALWAYS_REPLAY` | rebuild workflows before every activation (slow, strict) | 0 |
 | `WAKEFUL_FAILPOINT` | `p.produced:3` kills the process there on the third pass | none |
 | `WAKEFUL_LOG` | debug, info, warning or error | info |
@@ -56,6 +57,7 @@ _EXPECTED = {
     "partitions": f"a whole number from 1 to {PARTITIONS_MAX}; {PARTITIONS_PRODUCTION} are the advice for production",
     "min_insync_replicas": f"a whole number from 1 to {REPLICAS_MAX}",
     "always_replay": "0 or 1",
+    "open_policy": "0 or 1",
     "blobs": "a URL such as file:///var/lib/wakeful/blobs or s3://bucket/blobs",
     "log": "debug, info, warning or error",
     "log_format": "text or json",
@@ -79,6 +81,7 @@ class Settings(BaseModel):
     digest_key: bytes = Field(default=LOCAL_DIGEST_KEY, repr=False)
     partitions: int = Field(default=PARTITIONS_LOCAL, ge=1, le=PARTITIONS_MAX)
     min_insync_replicas: int = Field(default=1, ge=1, le=REPLICAS_MAX)
+    open_policy: bool = False
     always_replay: bool = False
     failpoint: str = ""
     log: Literal["debug", "info", "warning", "error"] = "info"
@@ -153,6 +156,7 @@ class Settings(BaseModel):
             "DIGEST_KEY": self.digest_key.hex(),
             "PARTITIONS": self.partitions,
             "MIN_INSYNC_REPLICAS": self.min_insync_replicas,
+            "OPEN_POLICY": int(self.open_policy),
             "ALWAYS_REPLAY": int(self.always_replay),
             "LOG": self.log,
             "LOG_FORMAT": self.log_format,
@@ -217,6 +221,7 @@ def _with_stack(settings: Settings, given: dict[str, Any], environ: Mapping[str,
     if settings.kafka in (None, filled.get("kafka")):
         if cluster_id:
             filled["cluster_id"] = cluster_id
+        filled["open_policy"] = True
         filled["blobs"] = (settings.home.absolute() / "blobs").as_uri()
     return _checked({**filled, **given})
 

@@ -7,7 +7,7 @@ thing here is encoding, since an event's hash is over its bytes.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pydantic import ValidationError
 
@@ -15,6 +15,7 @@ from ..commands import models as m
 from ..commands.check import Facts, Refusal, check_unknown
 from ..commands.decide import decide, decide_parked, deliverable, due, keep, refused
 from ..commands.next_valid import next_valid, obligations
+from ..commands.policy import Policy
 from ..commands.wire import COMMANDS
 from ..events import records as r
 from ..events.blobs import BLOB_FAULTS, fetch
@@ -27,6 +28,7 @@ from .activities.definitions import problems
 from .app import App
 from .effects import task_of
 from .in_hand import InHand, NothingNoted, ProcessDied
+from .proposals import authority_for
 from .session import ENGINE, WORKFLOW_ENDS, Received, Session, Stamped
 from .stored_json import read_json
 from .workflow.advance import Position, advance, withdrawals
@@ -82,6 +84,10 @@ class CommandHandler:
         self._facts = facts
         self._always_replay = always_replay
 
+    def go_by(self, policy: Policy, control_offset: int) -> None:
+        """From now on decides by this policy, in force at this end of the control topic; between transactions."""
+        self._facts = replace(self._facts, policy=policy, control_offset=control_offset)
+
     def handle(self, session: Session, received: Received) -> tuple[list[Stamped], Refusal | None]:
         """The events that follow, applied to `session`; a refusal where nothing may be recorded."""
         run = _Run(received, max(session.head.now_ms, received.timestamp_ms))
@@ -122,7 +128,8 @@ class CommandHandler:
         self._fire_due(session, run, run.now_ms)
         folded = SessionState(session.head, session.state)
         encoded = (run.received.encoded.fingerprint, run.received.encoded.body)
-        decided = decide(folded, command, hashed or b"", encoded, run.now_ms)
+        authority = authority_for(session, command, self._facts)
+        decided = decide(folded, command, hashed or b"", encoded, run.now_ms, authority)
         if isinstance(decided, Refusal):
             return decided
         parked = session.state.parked if isinstance(command.body, m.ReleaseSession) else ()
@@ -177,7 +184,8 @@ class CommandHandler:
                 ]
             else:
                 folded = SessionState(session.head, session.state)
-                decided = decide_parked(folded, command, kept.command_hash, kept.at_ms)
+                authority = authority_for(session, command, self._facts)
+                decided = decide_parked(folded, command, kept.command_hash, kept.at_ms, authority)
             if isinstance(decided, Refusal):
                 decided = [refused(command, decided)]
             for body in self._fitting(session.state, command, decided):

@@ -38,6 +38,7 @@ from ..events.log.protocol import (
 )
 from ..events.topics import Topics
 from .clock import Clock
+from .control import Control
 from .handler import CommandHandler
 from .outputs import Folded, Folder, with_batch
 from .partition import Partition
@@ -133,12 +134,18 @@ class Loop:
         *,
         open_partition: Callable[[int], Partition] | None = None,
         pause: Callable[[int], None] | None = None,
+        control: Control | None = None,
     ) -> None:
-        """`pause` waits for some milliseconds, to gather commands under load; without it nothing is gathered."""
+        """`pause` waits for some milliseconds, to gather commands under load; without it nothing is gathered.
+
+        `control` says by which policy to decide; without it the handler's facts stay as they are.
+        """
         self._log = log
         self._topics = topics
         self._settings = settings
         self._clock = clock
+        self._handler = handler
+        self._control = control
         self._folder = Folder(topics, handler)
         self._open_partition = open_partition or self._partition
         self._listener = _Listener()
@@ -166,12 +173,16 @@ class Loop:
         self._producer = self._log.transactional(settings.name)
         try:
             yield from self._start_producer()
+            if self._control is not None:
+                self._control.open()
             while not self.stopping:
                 yield from self._cycle(group, wakes)
         finally:
             self._producer.abandon()
             for partition in self._partitions.values():
                 partition.close()
+            if self._control is not None:
+                self._control.close()
             wakes.close()
             group.close()
 
@@ -189,6 +200,7 @@ class Loop:
                 records = []
             yield from self._restore(group)
             by_partition = self._by_partition(group, records)
+            self._look(wakes)
             if by_partition:
                 yield from self._transact(group, by_partition)
                 self._faults = 0
@@ -198,6 +210,13 @@ class Loop:
             raise
         except LogFault as fault:
             yield from self._recover(group, fault)
+
+    def _look(self, producer: Producer) -> None:
+        """What the next transaction goes by; it holds for all of it. Told only once nothing goes by what was before."""
+        if self._control is not None:
+            self._control.look()
+            self._handler.go_by(self._control.policy, self._control.offset)
+            self._control.tell(producer)
 
     def _transact(self, group: Group, by_partition: dict[Partition, list[Record]]) -> Iterator[str]:
         producer = self._producer

@@ -24,6 +24,7 @@ from . import (
     explaining,
     ledger,
     letters,
+    policy,
     projections,
     run,
     sessions,
@@ -58,6 +59,7 @@ app.command("processor", rich_help_panel=RUN)(run.processor)
 app.command("worker", rich_help_panel=RUN)(run.worker)
 app.command("projector", rich_help_panel=RUN)(run.projector)
 app.add_typer(topics.app, name="topics", rich_help_panel=RUN)
+app.add_typer(policy.app, name="policy", rich_help_panel=RUN)
 app.add_typer(projections.app, name="projections", rich_help_panel=RUN)
 app.add_typer(sessions.app, name="session", rich_help_panel=ASK)
 app.add_typer(approvals.app, name="approval", rich_help_panel=ASK)

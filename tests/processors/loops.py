@@ -18,6 +18,7 @@ from wakeful.commands.models import (
     OpenSession,
     SendMessage,
 )
+from wakeful.commands.policy import EVERYBODY
 from wakeful.commands.wire import encode_command
 from wakeful.events import records as r
 from wakeful.events.codec import decode_event, decode_outcome, decode_task
@@ -70,7 +71,9 @@ class Cluster:
         self, ordinal: int = 0, *, batch_records: int = 500, always_replay: bool = False
     ) -> None:
         """A processor under its stable name; a second start of one name is what a supervisor does after a kill."""
-        handler = CommandHandler(self.app, Facts(KEY), always_replay=always_replay)
+        handler = CommandHandler(
+            self.app, Facts(KEY, policy=EVERYBODY), always_replay=always_replay
+        )
         settings = LoopSettings(
             "desk.processors", f"desk.processors.{ordinal}", self.folder, batch_records
         )
