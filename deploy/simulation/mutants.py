@@ -30,6 +30,7 @@ from . import mistakes as wrong
 from . import state_mistakes as state_wrong
 from .contract_mutants import CONTRACT_MUTANTS
 from .planting import Mutant, plant
+from .policy_mutants import POLICY_MUTANTS
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
@@ -167,4 +168,5 @@ MUTANTS: tuple[Mutant, ...] = (
         "projector without position guard", plant((MemoryViews, "_guard", lambda *_: None)), seed=13
     ),
     *CONTRACT_MUTANTS,
+    *POLICY_MUTANTS,
 )

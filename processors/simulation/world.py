@@ -18,6 +18,7 @@ from .clock import VirtualClock
 from .downstream import Downstream
 from .faults import SeededFaults
 from .plan import Plan
+from .policies import Publisher, load
 from .worker import Start, WorkerActor, worker_group
 from .workload import GUARDED, QUEUES
 
@@ -70,10 +71,12 @@ class World:
             self.faults,
             self.downstream,
             self.counts,
+            load=load,
         )
         self.faults.late_commit = self._late_commit
         self.starts: list[Start] = []
         self.clients = Clients(self.scene)
+        self.publisher = Publisher(self.scene)
         self.processors = [ProcessorActor(self.scene, n) for n in range(plan.processors)]
         self.workers = [
             WorkerActor(self.scene, n, queue, self.starts)
@@ -97,6 +100,7 @@ class World:
             for tick in range(self.plan.ticks):
                 if self.plan.guarded and tick == self.plan.ticks // 2:
                     self._deploy()
+                self.publisher.step(tick)
                 self._tick()
             self.heal()
             return self.settle()
@@ -114,6 +118,7 @@ class World:
         for late in self.log.late_commits():
             self.log.arrive(late)
         self.log.settle()
+        self.publisher.heal()
         self.clients.heal()
         for actor in self.actors:
             actor.heal()
