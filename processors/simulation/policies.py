@@ -29,12 +29,7 @@ from .actors import GROUP, Scene
 
 ACTORS = ("ann", "bob")
 
-SHARE = 0.4
-"""Of seeds in which policies are published at all."""
-
 CHOICES: tuple[tuple[str, ...], ...] = (("ann",), ("bob",), ("ann", "bob"), ())
-
-SETS_MAX = 5
 
 UNUSABLE = -1
 """The version of a set that cannot be loaded."""
@@ -105,10 +100,9 @@ class Publisher:
     """Publishes sets, good and bad, and notes when every processor has told that it decides by one."""
 
     def __init__(self, scene: Scene) -> None:
-        rng = self._rng = random.Random(f"policies/{scene.plan.seed}")
+        rng = self._rng = random.Random(f"publisher/{scene.plan.seed}")
         self._scene = scene
-        wanted = rng.randint(1, SETS_MAX) if rng.random() < SHARE else 0
-        self._ticks = {rng.randrange(scene.plan.ticks) for _ in range(wanted)}
+        self._ticks = {rng.randrange(scene.plan.ticks) for _ in range(scene.plan.policies)}
         self._version = 0
         self._newest: int | None = None
         self._place = Place(scene.topics.control, 0)

@@ -53,7 +53,13 @@ class World:
         self.rng = random.Random(f"world/{plan.seed}")
         self.counts: Counter[str] = Counter()
         self.clock = VirtualClock()
-        self.faults = SeededFaults(self.rng, plan.fault_rate, plan.late_markers, self.counts)
+        self.faults = SeededFaults(
+            self.rng,
+            plan.fault_rate,
+            plan.late_markers,
+            self.counts,
+            random.Random(f"control/{plan.seed}"),
+        )
         self.log = MemoryLog(
             now_ms=self.clock.now_ms,
             faults=self.faults,
