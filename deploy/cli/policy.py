@@ -31,8 +31,9 @@ SetFile = Annotated[
 @app.command("check")
 def check(file: SetFile, *, as_json: AsJson = False) -> int:
     """Check a policy set against the schema, without publishing it; every fault is told with its file and line."""
-    from ...processors.policies.cedar import CedarPolicy, set_hash
+    from ...processors.policies.cedar import CedarPolicy
     from ...processors.policies.files import UnusableSet, read_set
+    from ...processors.policies.sets import set_hash
     from .output import note, write_json
 
     try:
@@ -110,7 +111,7 @@ def publish(
     from dataclasses import replace
 
     from ...events.log.kafka_survey import members
-    from ...processors.policies.cedar import set_hash
+    from ...processors.policies.sets import set_hash
     from ..clock import SystemClock
     from ..policies import publish as append
     from ..policies import show as read
@@ -173,7 +174,7 @@ def show(*, as_json: AsJson = False) -> None:
         who = "everybody may decide" if given.open_policy else "nobody may decide"
         note(f"no policy is published, so {who} approvals: 'wakeful policy publish FILE' makes one")
         return
-    from ...processors.policies.cedar import set_hash
+    from ...processors.policies.sets import set_hash
     from .output import when
 
     facts(
@@ -220,7 +221,7 @@ def _plain(shown: Shown, live: list[str]) -> dict[str, Any]:
     }
     if found is None:
         return {"version": None, "damaged": shown.damaged, "processors": processors}
-    from ...processors.policies.cedar import set_hash
+    from ...processors.policies.sets import set_hash
 
     return {
         "version": found.version,

@@ -116,7 +116,7 @@ MUTANTS: tuple[Mutant, ...] = (
         seed=46,
     ),
     Mutant("lets an id be used twice", plant((checking, "_reused", lambda *_: None)), seed=14),
-    Mutant("checks no digest", plant((checking, "_decision", wrong.no_digest)), seed=127),
+    Mutant("checks no digest", plant((checking, "_decision", wrong.no_digest)), seed=306),
     Mutant(
         "takes a stale decision for the open proposal",
         plant(

@@ -7,11 +7,9 @@ policy that fails, and a skipped `forbid` would permit.)
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from hashlib import sha256
-from importlib.resources import files
 from typing import Any
 
 import cedarpy
@@ -26,23 +24,20 @@ from ...commands.policy import (
 )
 from ...events import records as r
 from ..control import PolicyDamaged
-from .text import Statement, statements
-
-KINDS: Mapping[str, type] = {"Long": int, "String": str, "Bool": bool}
+from .sets import (
+    KINDS,
+    canonical,
+    id_of,
+    in_order,
+    problems,
+    set_hash,
+    stored_form,
+    uids_in,
+)
 
 LONG_MAX = 2**63
 
-SET_DOMAIN = b"wakeful/policy-set/1"
 APPLICABLE_DOMAIN = b"wakeful/applicable-policies/1"
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """What is wrong with a set; `policy_id` and `line` (from 1, in the policies' text) where it is about one policy."""
-
-    told: str
-    policy_id: str = ""
-    line: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +122,7 @@ class CedarPolicy:
             "roles": {role: self._members.get(role, []) for role in roles},
             "arguments": self._arguments.get(question.action.tool, {}),
         }
-        return sha256(APPLICABLE_DOMAIN + _canonical(content)).digest()
+        return sha256(APPLICABLE_DOMAIN + canonical(content)).digest()
 
     def _denied(self, verdict: str, ids: tuple[str, ...], *reasons: str) -> Ruling:
         return Ruling(
@@ -167,168 +162,25 @@ def load(published: r.PolicyPublished) -> CedarPolicy:
     return CedarPolicy(published)
 
 
-def default_policies() -> str:
-    """The text of the default set."""
-    return files(__package__).joinpath("default.cedar").read_text("utf-8")
-
-
-def set_hash(published: r.PolicyPublished) -> bytes:
-    """The hash of what a set says; who published it, when and as which version does not count."""
-    content = {
-        "policies": published.policies,
-        "roles": sorted((o.tenant, o.role, sorted(set(o.actors))) for o in published.roles),
-        "arguments": sorted((o.tool, o.name, o.kind) for o in published.arguments),
-    }
-    return sha256(SET_DOMAIN + _canonical(content)).digest()
-
-
-def problems(published: r.PolicyPublished) -> list[Problem]:
-    """Everything that keeps a set from being published; none for one that is in order."""
-    found = [*_argument_problems(published.arguments), *_role_problems(published.roles)]
-    parts = statements(published.policies)
-    broken = list(_syntax(parts))
-    if broken or found:
-        return [*found, *broken]
-    stored = _stored(published.policies)
-    if stored["templates"]:
-        return [
-            Problem("templates (?principal, ?resource) are not used here: name whom it is about")
-        ]
-    if len(stored["staticPolicies"]) != len(parts):
-        return [
-            Problem("the text does not come apart into its policies: put each on lines of its own")
-        ]
-    policies = _in_order(stored)
-    ids = {
-        f"policy{number}": (_id(policy), parts[number].line)
-        for number, policy in enumerate(policies)
-    }
-    found += _id_problems(ids.values())
-    for policy, part in zip(policies, parts, strict=True):
-        found += _name_problems(policy, part.line)
-    checked = cedarpy.validate_policies(published.policies, _schema(published.arguments))
-    for error in checked.errors:
-        policy_id, line = ids.get(error.policy_id, ("", None))
-        told = error.error.removeprefix(f"for policy `{error.policy_id}`, ")
-        found.append(Problem(told, policy_id, line))
-    return found
-
-
-def _syntax(parts: Iterable[Statement]) -> Iterator[Problem]:
-    for part in parts:
-        try:
-            cedarpy.PolicySet.from_str(part.text)
-        except ValueError as error:
-            yield Problem(f"it is not Cedar: {error}", line=part.line)
-
-
-def _id_problems(ids: Iterable[tuple[str, int]]) -> Iterator[Problem]:
-    seen: dict[str, int] = {}
-    for policy_id, line in ids:
-        if not policy_id:
-            yield Problem('it has no name: write @id("what-it-says") before it', line=line)
-        elif policy_id in seen:
-            told = f"its id is that of the policy at line {seen[policy_id]}: give it one of its own"
-            yield Problem(told, policy_id, line)
-        seen.setdefault(policy_id, line)
-
-
-def _name_problems(policy: Mapping[str, Any], line: int) -> Iterator[Problem]:
-    """Names without a tenant: they are nobody's, so such a policy would never apply."""
-    for kind, name in sorted(set(_uids(policy))):
-        if kind in ("Actor", "Role") and "/" not in name:
-            told = f'{kind}::"{name}" names no tenant: write {kind}::"TENANT/{name}"'
-            yield Problem(told, _id(policy), line)
-
-
-def _argument_problems(arguments: Iterable[r.ToolArgument]) -> Iterator[Problem]:
-    kinds: dict[str, r.ToolArgument] = {}
-    for one in arguments:
-        if one.kind not in KINDS:
-            yield Problem(
-                f"argument {one.name!r} of {one.tool!r} is declared as {one.kind!r}: use {', '.join(KINDS)}"
-            )
-        other = kinds.setdefault(one.name, one)
-        if other.kind != one.kind:
-            yield Problem(
-                f"argument {one.name!r} is a {other.kind} of {other.tool!r} and a {one.kind} of {one.tool!r}: "
-                "declare it for one of them only, as policies know it by its name"
-            )
-
-
-def _role_problems(roles: Iterable[r.RoleMembers]) -> Iterator[Problem]:
-    seen = set()
-    for one in roles:
-        if not one.tenant or not one.role or "/" in one.tenant:
-            yield Problem(
-                f"role {one.role!r} of tenant {one.tenant!r}: give both a name, and the tenant no '/'"
-            )
-        if (one.tenant, one.role) in seen:
-            yield Problem(
-                f"role {one.role!r} of tenant {one.tenant!r} is given twice: write its members into one list"
-            )
-        seen.add((one.tenant, one.role))
-
-
 def _scopes(policies: str) -> dict[str, _Scope]:
     found = {}
-    for policy in _in_order(_stored(policies)):
+    for policy in in_order(stored_form(policies)):
         principal, resource = policy["principal"], policy["resource"]
-        whom = [uid for uid in _uids(principal) if uid[0] in ("Actor", "Role")]
-        tools = [name for kind, name in _uids(resource) if kind == "Tool"]
-        found[_id(policy)] = _Scope(
+        whom = [uid for uid in uids_in(principal) if uid[0] in ("Actor", "Role")]
+        tools = [name for kind, name in uids_in(resource) if kind == "Tool"]
+        found[id_of(policy)] = _Scope(
             action=_actions(policy["action"]),
             tool=tools[0] if tools else None,
             tenant=whom[0][1].partition("/")[0] if whom else None,
-            roles=frozenset(name for kind, name in _uids(policy) if kind == "Role"),
+            roles=frozenset(name for kind, name in uids_in(policy) if kind == "Role"),
             content=json.dumps(policy, sort_keys=True),
         )
     return found
 
 
 def _actions(scope: Mapping[str, Any]) -> frozenset[str] | None:
-    names = frozenset(name for kind, name in _uids(scope) if kind == "Action")
+    names = frozenset(name for kind, name in uids_in(scope) if kind == "Action")
     return names or None
-
-
-def _uids(part: Any) -> Iterator[tuple[str, str]]:
-    """Each entity that a piece of a policy names."""
-    if isinstance(part, dict):
-        if set(part) == {"type", "id"} and isinstance(part["id"], str):
-            yield part["type"], part["id"]
-            return
-        for inner in part.values():
-            yield from _uids(inner)
-    elif isinstance(part, list):
-        for inner in part:
-            yield from _uids(inner)
-
-
-def _id(policy: Mapping[str, Any]) -> str:
-    """The name that its author gave it; empty where there is none."""
-    return policy.get("annotations", {}).get("id") or ""
-
-
-def _stored(policies: str) -> dict[str, Any]:
-    read: dict[str, Any] = json.loads(cedarpy.policies_to_json_str(policies))
-    return read
-
-
-def _in_order(stored: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The policies as the text has them: the engine numbers them `policy0`, `policy1` and so on."""
-    named = stored["staticPolicies"]
-    return [named[key] for key in sorted(named, key=lambda key: int(key.removeprefix("policy")))]
-
-
-def _schema(arguments: Iterable[r.ToolArgument]) -> cedarpy.Schema:
-    kinds = {one.name: one.kind for one in arguments}
-    fields = ", ".join(f"{json.dumps(name)}?: {kind}" for name, kind in sorted(kinds.items()))
-    return cedarpy.Schema.from_str(_schema_text().replace("__ARGUMENTS__", fields))
-
-
-@cache
-def _schema_text() -> str:
-    return files(__package__).joinpath("wakeful.cedarschema").read_text("utf-8")
 
 
 def _entities(roles: Iterable[r.RoleMembers]) -> str:
@@ -396,7 +248,3 @@ def _uid(kind: str, name: str) -> dict[str, str]:
 
 def _ref(kind: str, name: str) -> dict[str, dict[str, str]]:
     return {"__entity": _uid(kind, name)}
-
-
-def _canonical(content: object) -> bytes:
-    return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ...events import records as r
-from .cedar import Problem, default_policies, problems
+from .sets import Problem, default_policies, problems
 
 DEFAULT = "default"
 

@@ -134,6 +134,7 @@ def test_a_child_gets_exactly_the_settings_of_its_supervisor_without_the_crash_p
         digest_key=b"\x01" * 16,
         partitions=12,
         min_insync_replicas=2,
+        open_policy=True,
         always_replay=True,
         failpoint="p.begun",
         log="debug",

@@ -30,6 +30,7 @@ from wakeful.events.log.memory_faults import Faults
 from wakeful.events.payloads import json_payload
 from wakeful.events.topics import Topics
 from wakeful.processors.app import gather
+from wakeful.processors.control import Control
 from wakeful.processors.handler import CommandHandler
 from wakeful.processors.loop import Loop, LoopSettings
 
@@ -68,7 +69,12 @@ class Cluster:
         self._answered: set[str] = set()
 
     def start(
-        self, ordinal: int = 0, *, batch_records: int = 500, always_replay: bool = False
+        self,
+        ordinal: int = 0,
+        *,
+        batch_records: int = 500,
+        always_replay: bool = False,
+        control: Control | None = None,
     ) -> None:
         """A processor under its stable name; a second start of one name is what a supervisor does after a kill."""
         handler = CommandHandler(
@@ -77,7 +83,9 @@ class Cluster:
         settings = LoopSettings(
             "desk.processors", f"desk.processors.{ordinal}", self.folder, batch_records
         )
-        self.loops[ordinal] = Loop(self.log, self.topics, handler, settings, self.clock)
+        self.loops[ordinal] = Loop(
+            self.log, self.topics, handler, settings, self.clock, control=control
+        )
         self.running[ordinal] = self.loops[ordinal].steps()
 
     def step(self, ordinal: int = 0) -> str:
