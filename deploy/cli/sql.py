@@ -14,6 +14,8 @@ from .context import AsJson, settings
 ROWS_MAX = 1_000
 """Rows of an answer; more is for psql, which `docs/sql.md` tells how to connect."""
 
+PLAIN = (str, int, float, bool, list, dict, bytes, datetime)
+
 
 def sql(
     query: Annotated[
@@ -50,5 +52,4 @@ def sql(
 
 def _plain(value: Any) -> Any:
     """A value of Postgres as JSON can hold it: intervals, numerics and what else it has are texts."""
-    known = str | int | float | bool | list | dict | bytes | datetime | None
-    return value if isinstance(value, known) else str(value)
+    return value if value is None or isinstance(value, PLAIN) else str(value)
