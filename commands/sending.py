@@ -12,11 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..events.errors import Transient
-from ..events.log.protocol import Headers, Log, LogFault, Place, Producer
+from ..events.log.protocol import DELIVERY_MS, Headers, Log, LogFault, Place, Producer
 from .models import CommandHeader
 
-CONFIRM_MS = 15_000
-"""How long an acknowledgement is waited for: longer than the producer itself tries to deliver."""
+CONFIRM_MS = DELIVERY_MS + 5_000
+"""How long an acknowledgement is waited for: longer than the producer itself tries, whose verdict says more than silence."""
 
 RETIRED_MAX = 4
 """Producers that met a fault and still wait for answers to other commands; of more, the oldest is given up."""

@@ -14,7 +14,7 @@ from typing import Any, Protocol, cast
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from ..limits import RECORD_BYTES_MAX
-from .protocol import Fatal, Headers, LogFault, NotYet, Record, RecordTooLarge
+from .protocol import DELIVERY_MS, Fatal, Headers, LogFault, NotYet, Record, RecordTooLarge
 
 logger = logging.getLogger("wakeful.kafka")
 logger.addHandler(logging.NullHandler())  # without any handler Python prints warnings to stderr
@@ -36,7 +36,7 @@ class KafkaLimits:
     batch_bytes: int = BATCH_BYTES
     transaction_timeout_ms: int = 15_000  # bounds how long a dead processor holds readers up
     delivery_timeout_ms: int = 12_000  # below it: a late record must not outlive its transaction
-    plain_timeout_ms: int = 30_000  # records outside transactions: a broker may restart meanwhile
+    plain_timeout_ms: int = DELIVERY_MS  # records outside transactions; clients wait for longer
     call_timeout_ms: int = 10_000  # commit, offsets; the watchdog's limit is above all of them
     linger_ms: int = 5  # a commit flushes at once; between, records gather into batches
     plain_linger_ms: int = 1  # nothing flushes a result or a command, so this is paid by each step

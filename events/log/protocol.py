@@ -22,6 +22,9 @@ from ..freezing import dataclass
 SESSION_TIMEOUT_MS = 10_000
 """How long a member of a group may be silent before its partitions go to others."""
 
+DELIVERY_MS = 30_000
+"""How long a plain producer tries to deliver a record before it says that it could not: a broker may restart meanwhile."""
+
 Headers = Sequence[tuple[str, bytes]]
 
 
