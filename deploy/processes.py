@@ -49,6 +49,7 @@ from ..processors.time_limit import TimeLimit
 from .blobs import blobs_of, prove_blobs
 from .clock import SystemClock
 from .exits import Exit, Stopped
+from .own_name import own_name
 from .settings import Settings
 
 INSIDE = "p.commit_sent"
@@ -131,7 +132,7 @@ def run_processor(settings: Settings, app: App, ordinal: int) -> Exit:
     name = f"{group}.{ordinal}"
     hit = crash_points(settings)
     prove_blobs(settings)
-    with opened_log(settings, name) as log:
+    with opened_log(settings, name) as log, own_name(settings, name):
         folder = _store_folder(settings, log.cluster_id(), ordinal)
         blobs = blobs_of(settings, limit_ms=TRANSACTION_LIMIT_MS)
         facts = Facts(digest_key=settings.digest_key, blobs=blobs)

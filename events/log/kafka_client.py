@@ -14,7 +14,16 @@ from typing import Any, Protocol, cast
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from ..limits import RECORD_BYTES_MAX
-from .protocol import DELIVERY_MS, Fatal, Headers, LogFault, NotYet, Record, RecordTooLarge
+from .protocol import (
+    DELIVERY_MS,
+    Fatal,
+    Headers,
+    LogFault,
+    NameTaken,
+    NotYet,
+    Record,
+    RecordTooLarge,
+)
 
 logger = logging.getLogger("wakeful.kafka")
 logger.addHandler(logging.NullHandler())  # without any handler Python prints warnings to stderr
@@ -115,6 +124,9 @@ _FENCED = frozenset(
     }
 )
 
+_TAKEN = KafkaError(KafkaError.FENCED_INSTANCE_ID).str()
+"""Its words: a consumer that learns of it between two calls says `_FATAL`, and of the cause the words alone."""
+
 # The cluster is busy, moving or not reachable: the client itself tries again.
 TRANSIENT = frozenset(
     {
@@ -163,8 +175,8 @@ def fault_of(failure: KafkaException | KafkaError, doing: str) -> LogFault:
         return LogFault(
             f"{sentence}; a newer producer or the transaction's time-out has fenced this one"
         )
-    if code == KafkaError.FENCED_INSTANCE_ID:
-        return Fatal(f"{sentence}; another process runs under the same group.instance.id")
+    if code == KafkaError.FENCED_INSTANCE_ID or _TAKEN in error.str():
+        return NameTaken(f"{sentence}; another process runs under the same group.instance.id")
     if code == KafkaError._FATAL or error.fatal():  # noqa: SLF001
         return Fatal(f"{sentence}; this client will never work again")
     return LogFault(sentence)

@@ -84,6 +84,10 @@ class Fatal(LogFault):
     """This client will never work again (fenced, authorisation, fatal flag): end the process."""
 
 
+class NameTaken(Fatal):
+    """Another process runs under the same instance id; the newer one has the name, and this client never works again."""
+
+
 class RebalanceListener(Protocol):
     """Told inside `Group.poll`; it sets flags only and never raises."""
 

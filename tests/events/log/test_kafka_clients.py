@@ -26,6 +26,7 @@ from wakeful.events.log.protocol import (
     EndOfPartition,
     Fatal,
     LogFault,
+    NameTaken,
     NotYet,
     OffsetGone,
     Place,
@@ -93,7 +94,7 @@ def nowhere():
     [
         (KafkaError.TOPIC_AUTHORIZATION_FAILED, Fatal),
         (KafkaError._AUTHENTICATION, Fatal),
-        (KafkaError.FENCED_INSTANCE_ID, Fatal),
+        (KafkaError.FENCED_INSTANCE_ID, NameTaken),
         (KafkaError._FATAL, Fatal),
         (KafkaError._FENCED, LogFault),
         (KafkaError.INVALID_PRODUCER_EPOCH, LogFault),
