@@ -30,11 +30,11 @@ from .in_hand import InHand, NothingNoted, ProcessDied
 from .session import ENGINE, WORKFLOW_ENDS, Received, Session, Stamped
 from .stored_json import read_json
 from .workflow.advance import Position, advance, withdrawals
-from .workflow.errors import WorkflowStuck
+from .workflow.errors import WorkflowSpins, WorkflowStuck
 from .workflow.facts import ASKED
 
 FACTS_PER_COMMAND_MAX = 5_000
-"""Facts that one command may lead to; more is a loop in a workflow (or ours) and holds the session."""
+"""Facts that one command may lead to; more is a loop in a workflow and holds the session."""
 
 FACTS_AT_ONCE = 2_000
 """Facts after which a command begins nothing new: a long backlog is worked off by several transactions."""
@@ -95,7 +95,8 @@ class CommandHandler:
         except BaseException as error:  # noqa: BLE001 - one session must never stop a partition, nor a `sys.exit` in its state's class
             run = _Run(received, run.now_ms)  # it may have failed at a kept command
             session.go_back(before)
-            told = storable_text(f"{type(error).__name__}: {error}", FAULT_MAX)
+            named = "" if isinstance(error, WorkflowSpins) else f"{type(error).__name__}: "
+            told = storable_text(f"{named}{error}", FAULT_MAX)
             return run.out, self._hold_broken(session, run, _reason(error), told)
         finally:
             self._in_hand.ends()
@@ -223,9 +224,7 @@ class CommandHandler:
             body, actor = work.pop()
             if len(run.out) - run.counted_from >= FACTS_PER_COMMAND_MAX:
                 name = session.state.workflow if session.state is not None else ""
-                raise RuntimeError(
-                    f"one command led to {FACTS_PER_COMMAND_MAX} facts of workflow {name!r}: await a result in its loop"
-                )
+                raise WorkflowSpins(name, FACTS_PER_COMMAND_MAX)
             if isinstance(body, WORKFLOW_ENDS) and session.state is not None:
                 for withdrawal in withdrawals(session.state):
                     self._stamp(session, run, withdrawal, actor)
@@ -373,6 +372,8 @@ def _reason(error: BaseException) -> str:
     match error:
         case WorkflowStuck():
             return "workflow_stuck"
+        case WorkflowSpins():
+            return "workflow_spins"
         case ProcessDied():
             return "process_died"
         case _:

@@ -41,6 +41,7 @@ MENDING = {
     "state_unreadable": "let the workflow's state type read what is stored, and deploy it",
     "state_unserialisable": "let the workflow return what can be stored, and deploy it",
     "workflow_stuck": "mend what spins or blocks in the workflow, and deploy it",
+    "workflow_spins": "let each round of the workflow's loop, or of 'turn.again', await what comes later, and deploy it",
     "process_died": "find out why the processor died of this command, and mend it",
     "engine_fault": "this is a fault of Wakeful: report it, with the processors' log",
     "verification_failed": "look at what its verification said",
