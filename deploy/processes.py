@@ -45,7 +45,7 @@ from ..processors.failpoints import Failpoints, kill_self
 from ..processors.handler import CommandHandler
 from ..processors.in_hand import NotedInHand
 from ..processors.loop import Loop, LoopFailed, LoopSettings
-from ..processors.time_limit import TimeLimit
+from ..processors.time_limit import LAST_WORDS_S, TimeLimit
 from .blobs import blobs_of, prove_blobs
 from .clock import SystemClock
 from .exits import Exit, Stopped
@@ -141,6 +141,7 @@ def run_processor(settings: Settings, app: App, ordinal: int) -> Exit:
             facts,
             always_replay=settings.always_replay,
             limit=TimeLimit(),
+            last_words=TimeLimit(LAST_WORDS_S),
             in_hand=NotedInHand(folder / f"{settings.namespace}.in-hand"),
         )
         loop_settings = LoopSettings(group=group, name=name, folder=folder)

@@ -140,9 +140,11 @@ class Loop:
         self._settings = settings
         self._clock = clock
         self._folder = Folder(topics, handler)
+        self._let_go = handler.let_go
         self._open_partition = open_partition or self._partition
         self._listener = _Listener()
         self._partitions: dict[int, Partition] = {}
+        self._folded: list[Folded] = []
         self._producer: TransactionalProducer
         self._faults = 0
         self._shrunk_bits = 0
@@ -210,7 +212,7 @@ class Loop:
         }
         producer.send_offsets(offsets, membership)
         yield "p.offsets_sent"
-        folded = [
+        folded = self._folded = [
             self._folder.fold(partition, records) for partition, records in by_partition.items()
         ]
         first = next(iter(by_partition.values()))[0]
@@ -230,6 +232,7 @@ class Loop:
         yield "p.committed"
         for share in folded:
             self._keep(share, positions)
+        self._folded = []
         yield "p.stored"
 
     @staticmethod
@@ -251,6 +254,10 @@ class Loop:
         if self._faults > FAULTS_IN_A_ROW_MAX:
             raise LoopFailed(f"{self._faults} faults in a row, the last: {fault}") from fault
         self._producer.abandon()
+        for share in self._folded:
+            for session in share.scratch.values():
+                self._let_go(session)  # of a new one nobody else has the coroutine
+        self._folded = []
         yield "p.abandoned"
         self._producer = self._log.transactional(self._settings.name)
         yield from self._start_producer()
@@ -364,5 +371,10 @@ class Loop:
 
     def _partition(self, number: int) -> Partition:
         return Partition(
-            number, self._topics, self._log, self._settings.group, self._settings.folder
+            number,
+            self._topics,
+            self._log,
+            self._settings.group,
+            self._settings.folder,
+            let_go=self._let_go,
         )
