@@ -37,6 +37,7 @@ MENDING = {
     "does_not_fold": "deploy code that reads this history, and start the processors again",
     "workflow_missing": "deploy the workflow in that version",
     "workflow_raised": "mend what raised in the workflow, and deploy it",
+    "wrong_signal": "let the workflow catch WrongSignal, or take that signal as it is, and deploy it (the turn is given the same signal again)",
     "workflow_misuse": "mend the workflow, and deploy it",
     "state_unreadable": "let the workflow's state type read what is stored, and deploy it",
     "state_unserialisable": "let the workflow return what can be stored, and deploy it",
