@@ -42,6 +42,7 @@ from .handler import CommandHandler
 from .outputs import Folded, Folder, with_batch
 from .partition import Partition
 from .session import ENGINE
+from .stalls import Stalls
 
 logger = structlog.get_logger(__name__)
 
@@ -145,6 +146,7 @@ class Loop:
         self._listener = _Listener()
         self._partitions: dict[int, Partition] = {}
         self._folded: list[Folded] = []
+        self._stalls = Stalls(log)
         self._producer: TransactionalProducer
         self._faults = 0
         self._shrunk_bits = 0
@@ -189,6 +191,8 @@ class Loop:
             if changes:
                 self._rebalance(group, changes)
                 records = []
+            elif not records:
+                self._look_for_stalls()
             yield from self._restore(group)
             by_partition = self._by_partition(group, records)
             if by_partition:
@@ -274,6 +278,11 @@ class Loop:
                 yield "p.starting"
             else:
                 return
+
+    def _look_for_stalls(self) -> None:
+        ready = (p for p in self._partitions.values() if p.ready)
+        standing = {p.places.commands: p.next_offset for p in ready}
+        self._stalls.look(standing, self._clock.steady_ms())
 
     def _rebalance(self, group: Group, changes: _Changes) -> None:
         """Drops what is gone, begins to restore what is new, and goes back to the last position of what stays."""
