@@ -172,8 +172,7 @@ class Lane:
             room = self._room.wait()
             jobs = self.core.poll(max(room, 1), POLL_MS if room else 0, once_max=self._room.once)
             self._hearing.hear(jobs)
-            if any(job.once or job.seen_ms is not None for job in jobs):
-                self._superseded.look(self._monotonic(), at_once=True)  # these lay in the log
+            self._superseded.look(self._monotonic(), at_once=any(job.lay for job in jobs))
             if jobs := self._redelivered.admit(jobs):
                 self._loop.call_soon_threadsafe(self._accept, jobs)
             now = self._hearing.hear()
