@@ -6,10 +6,8 @@ thing here is encoding, since an event's hash is over its bytes.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
-
-from pydantic import ValidationError
 
 from ..commands import models as m
 from ..commands.check import Facts, Refusal, check_unknown
@@ -18,25 +16,23 @@ from ..commands.next_valid import next_valid, obligations
 from ..commands.policy import Policy
 from ..commands.wire import COMMANDS
 from ..events import records as r
-from ..events.blobs import BLOB_FAULTS, fetch
 from ..events.codec import EVENTS, Encoded
 from ..events.evolve import fold_head
 from ..events.hashing import event_hash
 from ..events.payloads import storable_text
-from ..events.state import ParkedCommand, SessionState, State
-from .activities.definitions import problems
+from ..events.state import ParkedCommand, SessionState
 from .app import App
 from .effects import task_of
+from .fitting import fitting
 from .in_hand import InHand, NothingNoted, ProcessDied
 from .proposals import authority_for
 from .session import ENGINE, WORKFLOW_ENDS, Received, Session, Stamped
-from .stored_json import read_json
 from .workflow.advance import Position, advance, withdrawals
-from .workflow.errors import WorkflowStuck
+from .workflow.errors import WorkflowSpins, WorkflowStuck
 from .workflow.facts import ASKED
 
 FACTS_PER_COMMAND_MAX = 5_000
-"""Facts that one command may lead to; more is a loop in a workflow (or ours) and holds the session."""
+"""Facts that one command may lead to; more is a loop in a workflow and holds the session."""
 
 FACTS_AT_ONCE = 2_000
 """Facts after which a command begins nothing new: a long backlog is worked off by several transactions."""
@@ -72,13 +68,16 @@ class CommandHandler:
         *,
         always_replay: bool = False,
         limit: AbstractContextManager[object] | None = None,
+        last_words: AbstractContextManager[object] | None = None,
         in_hand: InHand | None = None,
     ) -> None:
-        """`limit` is entered around each command, and may raise `WorkflowStuck` in it after a while.
+        """`limit` is entered around each command, and may raise `WorkflowStuck` in it after a while; so is `last_words`
+        around what a coroutine does while it is let go (its `finally` blocks), without which it is `limit` again.
 
         `in_hand` is told of each command, and refuses the one that its process has died of too often.
         """
         self._limit = limit or nullcontext()
+        self._last_words = last_words or self._limit
         self._in_hand = in_hand or NothingNoted()
         self._app = app
         self._facts = facts
@@ -100,16 +99,27 @@ class CommandHandler:
                 refusal = self._handle(session, run)
         except BaseException as error:  # noqa: BLE001 - one session must never stop a partition, nor a `sys.exit` in its state's class
             run = _Run(received, run.now_ms)  # it may have failed at a kept command
-            session.go_back(before)
-            told = storable_text(f"{type(error).__name__}: {error}", FAULT_MAX)
+            self._go_back(session, before)
+            named = "" if isinstance(error, WorkflowSpins) else f"{type(error).__name__}: "
+            told = storable_text(f"{named}{error}", FAULT_MAX)
             return run.out, self._hold_broken(session, run, _reason(error), told)
         finally:
             self._in_hand.ends()
         if refusal is not None and run.out:
             # A stranger's command leaves no event. What the clock owes comes with the next one, or with a wake-up.
             run.out.clear()
-            session.go_back(before)
+            self._go_back(session, before)
         return run.out, refusal
+
+    def let_go(self, session: Session) -> None:
+        """Drops the session's coroutine; one that does not want to end is left where it stands, and its words are lost."""
+        if session.stretch is not None:
+            with suppress(WorkflowStuck), self._last_words:
+                session.drop()
+
+    def _go_back(self, session: Session, before: Session) -> None:
+        self.let_go(session)
+        session.go_back(before)
 
     def _handle(self, session: Session, run: _Run) -> Refusal | None:
         command, hashed = run.received.command, run.received.command_hash
@@ -133,7 +143,7 @@ class CommandHandler:
         if isinstance(decided, Refusal):
             return decided
         parked = session.state.parked if isinstance(command.body, m.ReleaseSession) else ()
-        for body in self._fitting(session.state, command, decided):
+        for body in fitting(session.state, command, decided, self._app, self._facts):
             self._record(session, run, body, command.header.actor)
         if isinstance(command.body, m.HeartbeatActivity):
             session.heard(command.body.activity_id, command.body.attempt, run.now_ms)
@@ -188,33 +198,9 @@ class CommandHandler:
                 decided = decide_parked(folded, command, kept.command_hash, kept.at_ms, authority)
             if isinstance(decided, Refusal):
                 decided = [refused(command, decided)]
-            for body in self._fitting(session.state, command, decided):
+            for body in fitting(session.state, command, decided, self._app, self._facts):
                 self._record(session, run, body, command.header.actor)
         run.received = release
-
-    def _fitting(
-        self, state: State, command: m.Command, decided: list[r.EventBody]
-    ) -> list[r.EventBody]:
-        """The same, or a refusal: a result that a person gives must be one that the workflow can read."""
-        if len(decided) != 1 or not isinstance(decided[0], r.ActivityResolved):
-            return decided
-        resolved = decided[0]
-        names = (u.name for u in state.uncertain if u.activity_id == resolved.activity_id)
-        activity = self._app.activities.get(next(names, ""))
-        if activity is None or resolved.result is None:
-            return decided
-        key, blobs = self._facts.digest_key, self._facts.blobs
-        try:
-            read_json(
-                activity.result_type, fetch(resolved.result, command.header.tenant, key, blobs)
-            )
-        except ValidationError as error:
-            told = f"the result is not one of {activity.name}: {problems(error)}"
-            return [refused(command, Refusal("freshness", "wrong_result", told))]
-        except BLOB_FAULTS as fault:
-            told = f"{fault.message}: put it there, then resolve again"
-            return [refused(command, Refusal("freshness", "payload_missing", told))]
-        return decided
 
     def _record(self, session: Session, run: _Run, body: r.EventBody, actor: str) -> None:
         """Appends one fact, folds it, and then all that the workflow makes of it, before anything else."""
@@ -231,9 +217,7 @@ class CommandHandler:
             body, actor = work.pop()
             if len(run.out) - run.counted_from >= FACTS_PER_COMMAND_MAX:
                 name = session.state.workflow if session.state is not None else ""
-                raise RuntimeError(
-                    f"one command led to {FACTS_PER_COMMAND_MAX} facts of workflow {name!r}: await a result in its loop"
-                )
+                raise WorkflowSpins(name, FACTS_PER_COMMAND_MAX)
             if isinstance(body, WORKFLOW_ENDS) and session.state is not None:
                 for withdrawal in withdrawals(session.state):
                     self._stamp(session, run, withdrawal, actor)
@@ -381,6 +365,8 @@ def _reason(error: BaseException) -> str:
     match error:
         case WorkflowStuck():
             return "workflow_stuck"
+        case WorkflowSpins():
+            return "workflow_spins"
         case ProcessDied():
             return "process_died"
         case _:

@@ -14,8 +14,8 @@ who steps next and may drop it anywhere. The rules that make it exactly-once:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
@@ -42,7 +42,9 @@ from .control import Control
 from .handler import CommandHandler
 from .outputs import Folded, Folder, with_batch
 from .partition import Partition
+from .rebalances import Changes, Listener
 from .session import ENGINE
+from .stalls import Stalls
 
 logger = structlog.get_logger(__name__)
 
@@ -91,36 +93,6 @@ class LoopSettings:
                 raise ValueError(f"{bound} is {getattr(self, bound)}: expected 1 or more")
 
 
-@dataclass(slots=True)
-class _Changes:
-    """What the group told during a poll; flags only, since callbacks run inside the client."""
-
-    assigned: set[int] = field(default_factory=set)
-    gone: set[int] = field(default_factory=set)
-
-    def __bool__(self) -> bool:
-        return bool(self.assigned or self.gone)
-
-
-class _Listener:
-    def __init__(self) -> None:
-        self.changes = _Changes()
-
-    def assigned(self, places: Sequence[Place]) -> None:
-        self.changes.assigned.update(p.partition for p in places)
-
-    def revoked(self, places: Sequence[Place]) -> None:
-        self.changes.gone.update(p.partition for p in places)
-        self.changes.assigned.difference_update(p.partition for p in places)
-
-    def lost(self, places: Sequence[Place]) -> None:
-        self.revoked(places)
-
-    def take(self) -> _Changes:
-        taken, self.changes = self.changes, _Changes()
-        return taken
-
-
 class Loop:
     """See the module. Not thread-safe: one thread owns it and its clients."""
 
@@ -147,9 +119,12 @@ class Loop:
         self._handler = handler
         self._control = control
         self._folder = Folder(topics, handler)
+        self._let_go = handler.let_go
         self._open_partition = open_partition or self._partition
-        self._listener = _Listener()
+        self._listener = Listener()
         self._partitions: dict[int, Partition] = {}
+        self._folded: list[Folded] = []
+        self._stalls = Stalls(log)
         self._producer: TransactionalProducer
         self._faults = 0
         self._shrunk_bits = 0
@@ -198,6 +173,8 @@ class Loop:
             if changes:
                 self._rebalance(group, changes)
                 records = []
+            elif not records:
+                self._look_for_stalls()
             yield from self._restore(group)
             by_partition = self._by_partition(group, records)
             self._look(wakes)
@@ -229,7 +206,7 @@ class Loop:
         }
         producer.send_offsets(offsets, membership)
         yield "p.offsets_sent"
-        folded = [
+        folded = self._folded = [
             self._folder.fold(partition, records) for partition, records in by_partition.items()
         ]
         first = next(iter(by_partition.values()))[0]
@@ -249,6 +226,7 @@ class Loop:
         yield "p.committed"
         for share in folded:
             self._keep(share, positions)
+        self._folded = []
         yield "p.stored"
 
     @staticmethod
@@ -270,6 +248,10 @@ class Loop:
         if self._faults > FAULTS_IN_A_ROW_MAX:
             raise LoopFailed(f"{self._faults} faults in a row, the last: {fault}") from fault
         self._producer.abandon()
+        for share in self._folded:
+            for session in share.scratch.values():
+                self._let_go(session)  # of a new one nobody else has the coroutine
+        self._folded = []
         yield "p.abandoned"
         self._producer = self._log.transactional(self._settings.name)
         yield from self._start_producer()
@@ -287,7 +269,12 @@ class Loop:
             else:
                 return
 
-    def _rebalance(self, group: Group, changes: _Changes) -> None:
+    def _look_for_stalls(self) -> None:
+        ready = (p for p in self._partitions.values() if p.ready)
+        standing = {p.places.commands: p.next_offset for p in ready}
+        self._stalls.look(standing, self._clock.steady_ms())
+
+    def _rebalance(self, group: Group, changes: Changes) -> None:
         """Drops what is gone, begins to restore what is new, and goes back to the last position of what stays."""
         for number in changes.gone:
             partition = self._partitions.pop(number, None)
@@ -383,5 +370,10 @@ class Loop:
 
     def _partition(self, number: int) -> Partition:
         return Partition(
-            number, self._topics, self._log, self._settings.group, self._settings.folder
+            number,
+            self._topics,
+            self._log,
+            self._settings.group,
+            self._settings.folder,
+            let_go=self._let_go,
         )

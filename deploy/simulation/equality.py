@@ -11,6 +11,7 @@ from ...events.log.protocol import Group, Place, Record
 from ...processors.partition import Partition
 from ...processors.session import Session
 from ...processors.simulation.actors import GROUP, KeptStore
+from ...processors.simulation.clients import STRAY
 from ...processors.simulation.model import Model, ModelPartition, owner
 from ...processors.simulation.policies import in_force
 from ...processors.simulation.workload import QUEUES
@@ -34,7 +35,7 @@ def against_the_model(world: World) -> tuple[Model, list[str]]:
             in_force=_in_force(world),
         )
     written: dict[str, Sequence[Record]] = {
-        spec.name: read_topic(log, spec.name)
+        spec.name: [record for record in read_topic(log, spec.name) if record.key != STRAY]
         for spec in topics.specs(QUEUES, world.plan.partitions)
         if spec.name not in (topics.commands, topics.snapshots, topics.control)
     }

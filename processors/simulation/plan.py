@@ -16,6 +16,9 @@ POLICIES_SHARE = 0.4
 
 SETS_MAX = 5
 
+STRAYS_EVERY = 32
+"""One seed in so many has strangers among the tasks."""
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -49,6 +52,11 @@ class Plan:
     chunk_bytes: int
     policies: int
     """How often a policy set is published; where none is, everybody may decide."""
+
+    @property
+    def strays(self) -> bool:
+        """Whether strangers write among the tasks that must not run twice; by the seed alone, so that others stay as they were."""
+        return self.seed % STRAYS_EVERY == STRAYS_EVERY - 3
 
     @classmethod
     def draw(cls, seed: int) -> Plan:

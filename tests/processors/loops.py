@@ -75,9 +75,10 @@ class Cluster:
         batch_records: int = 500,
         always_replay: bool = False,
         control: Control | None = None,
+        handler: CommandHandler | None = None,
     ) -> None:
         """A processor under its stable name; a second start of one name is what a supervisor does after a kill."""
-        handler = CommandHandler(
+        handler = handler or CommandHandler(
             self.app, Facts(KEY, policy=EVERYBODY), always_replay=always_replay
         )
         settings = LoopSettings(
