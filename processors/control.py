@@ -52,6 +52,12 @@ def seen_key(processor: str) -> bytes:
     return f"{SEEN_PREFIX}{processor}".encode()
 
 
+def nobody_by(damaged: Record, told: str) -> Nobody:
+    """What is in force where the first set that was published cannot be used."""
+    why = f"the policy at offset {damaged.offset} of {damaged.topic} cannot be used ({told})"
+    return Nobody(f"{why}: publish one that can, with {PUBLISH}", POLICY_ERROR)
+
+
 class Control:
     """See the module. `policy` is in force; `offset` is the end of what was read."""
 
@@ -159,5 +165,4 @@ class Control:
             cause=told,
         )
         if self.policy is self._unpublished:
-            why = f"the policy at offset {record.offset} of {self._topic} cannot be used ({told})"
-            self.policy = Nobody(f"{why}: publish one that can, with {PUBLISH}", POLICY_ERROR)
+            self.policy = nobody_by(record, told)

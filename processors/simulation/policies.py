@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 
 from ...commands.policy import (
     EVERYBODY,
     NOT_PERMITTED,
-    POLICY_ERROR,
-    Nobody,
     Policy,
     Question,
     Ruling,
@@ -24,7 +23,7 @@ from ...events.codec import decode_control, encode_control
 from ...events.errors import Undecodable
 from ...events.headers import record_headers
 from ...events.log.protocol import Isolation, Place, Record
-from ..control import POLICY_KEY, PolicyDamaged
+from ..control import POLICY_KEY, PolicyDamaged, nobody_by
 from .actors import GROUP, Scene
 
 ACTORS = ("ann", "bob")
@@ -75,25 +74,22 @@ def load(published: r.PolicyPublished) -> Members:
 def in_force(records: Sequence[Record], control_offset: int | None) -> Policy:
     """What was in force where the control topic was read up to this end: the last good set below it."""
     policy: Policy = EVERYBODY
-    damaged = False
     for record in records:
         if record.key != POLICY_KEY or record.offset >= (control_offset or 0):
             continue
-        found = good_set(record)
-        damaged = damaged or found is None
-        policy = policy if found is None else found
-    if damaged and policy is EVERYBODY:
-        return Nobody("the only sets are damaged", POLICY_ERROR)
+        try:
+            policy = set_in(record)
+        except (Undecodable, PolicyDamaged) as error:
+            policy = nobody_by(record, str(error)) if policy is EVERYBODY else policy
     return policy
 
 
-def good_set(record: Record) -> Members | None:
-    """The set in a record; null where there is none that can be used."""
-    try:
-        found = decode_control(record.value, record.headers)
-        return load(found) if isinstance(found, r.PolicyPublished) else None
-    except (Undecodable, PolicyDamaged):
-        return None
+def set_in(record: Record) -> Members:
+    """The set in a record; raises where there is none that can be used."""
+    found = decode_control(record.value, record.headers)
+    if not isinstance(found, r.PolicyPublished):
+        raise PolicyDamaged("it is no set")
+    return load(found)
 
 
 class Publisher:
@@ -166,7 +162,8 @@ class Publisher:
 
     def _take(self, record: Record) -> None:
         if record.key == POLICY_KEY:
-            if good_set(record) is not None:
+            with suppress(Undecodable, PolicyDamaged):
+                set_in(record)
                 self._newest = record.offset
             return
         seen = decode_control(record.value, record.headers)
