@@ -12,7 +12,8 @@ from psycopg.rows import dict_row
 
 from ..events.errors import Transient
 from ..events.log.protocol import Place
-from .database import Schemas, connect
+from .database import connect
+from .schemas import SETTING, Schemas
 from .tokens import token_of
 
 LIMIT_MAX = 1_000
@@ -22,6 +23,9 @@ LOOK_AGAIN_S = 0.2
 """Between two looks at the positions; a notice from the projector comes earlier."""
 
 Answer = dict[str, Any]
+
+_FOR_TENANT = f"SELECT set_config('{SETTING}', %s, true)"
+"""For this transaction only: a connection that is used again has no tenant."""
 
 _SESSIONS = """
 SELECT * FROM {views}.sessions
@@ -104,11 +108,17 @@ LIMIT %(limit)s
 
 
 class Queries:
-    """One read-only connection; not for several threads. Closed by `with`."""
+    """One read-only connection; not for several threads. Closed by `with`.
 
-    def __init__(self, url: str, namespace: str) -> None:
+    With a tenant the database shows that tenant's rows and no others, whatever a question asks for: each is asked as the
+    role for readers, in a transaction that names the tenant. Without one it is the operator's, who sees all.
+    """
+
+    def __init__(self, url: str, namespace: str, *, tenant: str | None = None) -> None:
         self._schemas = Schemas(namespace)
-        self._connection = connect(url, access="read")
+        self._tenant = tenant
+        role = self._schemas.owner if tenant is None else self._schemas.app
+        self._connection = connect(url, role=role, access="read")
         self._connection.row_factory = dict_row
 
     def sessions(
@@ -276,4 +286,7 @@ class Queries:
         limit = values["limit"]
         if not isinstance(limit, int) or not 1 <= limit <= LIMIT_MAX:
             raise ValueError(f"limit {limit!r}: expected 1 to {LIMIT_MAX}")
-        return list(self._connection.execute(self._schemas.fill(query), values))
+        with self._connection.transaction():
+            if self._tenant is not None:
+                self._connection.execute(_FOR_TENANT, (self._tenant,))
+            return list(self._connection.execute(self._schemas.fill(query), values))
