@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 import secrets
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import psycopg
-from psycopg import sql
+from psycopg import conninfo, sql
 
 from ..events.errors import Rejected
 from ..events.keys import check_id
@@ -102,6 +103,15 @@ def logins(url: str, namespace: str) -> list[Login]:
             schemas.fill("SELECT login, tenant FROM {views}.logins ORDER BY login")
         )
         return [Login(*row) for row in found]
+
+
+def address(url: str, name: str, password: str) -> str:
+    """The same server and database as at `url`, in the same form, for another login."""
+    if "://" not in url:
+        return conninfo.make_conninfo(url, user=name, password=password)
+    parts = urlsplit(url)
+    where = parts.netloc.rpartition("@")[2]
+    return parts._replace(netloc=f"{name}:{password}@{where}").geturl()
 
 
 def _make(connection: psycopg.Connection[Any], schemas: Schemas, name: str, password: str) -> None:

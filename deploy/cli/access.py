@@ -33,7 +33,7 @@ def grant(
     prove_postgres(given, POSTGRES_LIMIT_S)
     whose = tenant or given.tenant
     password = logins.grant(given.postgres_url, given.namespace, name, tenant=whose)
-    url = _url(given.postgres_url, name, password)
+    url = logins.address(given.postgres_url, name, password)
     if as_json:
         write_json({"login": name, "tenant": whose, "url": url})
         return Exit.DONE
@@ -78,16 +78,3 @@ def show(*, as_json: AsJson = False) -> int:
     if not found:
         note("no logins: 'wakeful access grant LOGIN --tenant TENANT' makes one")
     return Exit.DONE
-
-
-def _url(admin: str, name: str, password: str) -> str:
-    """The same server and database, for another login."""
-    from urllib.parse import urlsplit
-
-    from psycopg.conninfo import make_conninfo
-
-    if "://" not in admin:
-        return make_conninfo(admin, user=name, password=password)
-    parts = urlsplit(admin)
-    where = parts.netloc.rpartition("@")[2]
-    return parts._replace(netloc=f"{name}:{password}@{where}").geturl()

@@ -20,6 +20,11 @@ from .actors import DIGEST_KEY, Scene
 from .workload import script
 
 TENANT = "acme"
+FLOODER = "flood"
+FLOODED = session_key(FLOODER, "f0")
+FLOOD = 150
+"""Commands of one burst."""
+
 DAY_MS = 86_400_000
 RELEASES_MAX = 2
 """Times a session is released after healing: one whose script breaks is held again each time."""
@@ -76,6 +81,15 @@ class Clients:
         elif self._left > 0:
             self._left -= 1
             self._ask()
+
+    def flood(self) -> None:
+        """Another tenant asks for much at once, of a session that is not there."""
+        for _ in range(FLOOD):
+            self._number += 1
+            id_, now_ms = f"c{self._number}", self._scene.clock.ms
+            header = m.CommandHeader(FLOODER, "f0", id_, now_ms, "eve", None, "simulation", None)
+            self._post(m.Command(header, m.CancelSession("now")))
+        self.heal()
 
     def heal(self) -> None:
         """Everything that was sent arrives; whoever still waits for an approval gets it, or not."""

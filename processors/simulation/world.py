@@ -35,6 +35,8 @@ STEPS_PER_ROUND_MAX = 40
 QUIET_ROUNDS = 2
 FAR_MS = 1 << 50
 
+FLOOD_EVERY_TICKS = 75
+
 Trace = Callable[[str], None]
 
 
@@ -97,6 +99,8 @@ class World:
             for tick in range(self.plan.ticks):
                 if self.plan.guarded and tick == self.plan.ticks // 2:
                     self._deploy()
+                if self.plan.floods and tick % FLOOD_EVERY_TICKS == 0:
+                    self.clients.flood()
                 self._tick()
             self.heal()
             return self.settle()
