@@ -8,12 +8,14 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
+import psycopg
 from psycopg.rows import dict_row
 
 from ..events.errors import Transient
 from ..events.log.protocol import Place
+from .asked import Asked, select
 from .database import connect
-from .schemas import SETTING, Schemas
+from .schemas import FOR_TENANT, Schemas
 from .tokens import token_of
 
 LIMIT_MAX = 1_000
@@ -24,8 +26,6 @@ LOOK_AGAIN_S = 0.2
 
 Answer = dict[str, Any]
 
-_FOR_TENANT = f"SELECT set_config('{SETTING}', %s, true)"
-"""For this transaction only: a connection that is used again has no tenant."""
 
 _SESSIONS = """
 SELECT * FROM {views}.sessions
@@ -111,14 +111,17 @@ class Queries:
     """One read-only connection; not for several threads. Closed by `with`.
 
     With a tenant the database shows that tenant's rows and no others, whatever a question asks for: each is asked as the
-    role for readers, in a transaction that names the tenant. Without one it is the operator's, who sees all.
+    role for readers, in a transaction that names the tenant; or as a login for one tenant, which has no other role to
+    take and is shown its own. Without a tenant it is the operator's, who sees all.
     """
 
     def __init__(self, url: str, namespace: str, *, tenant: str | None = None) -> None:
         self._schemas = Schemas(namespace)
         self._tenant = tenant
-        role = self._schemas.owner if tenant is None else self._schemas.app
-        self._connection = connect(url, role=role, access="read")
+        if tenant is None:
+            self._connection = connect(url, role=self._schemas.owner, access="read")
+        else:
+            self._connection = _as_reader(url, self._schemas)
         self._connection.row_factory = dict_row
 
     def sessions(
@@ -267,6 +270,10 @@ class Queries:
             for _ in self._connection.notifies(timeout=min(left_s, LOOK_AGAIN_S), stop_after=1):
                 pass  # a hint to look again, whatever it says
 
+    def select(self, query: str, *, limit: int) -> Asked:
+        """A query of the user's own, in a read-only transaction; see `asked.py`."""
+        return select(self._connection, self._schemas, query, limit=limit, tenant=self._tenant)
+
     def close(self) -> None:
         """Frees the connection."""
         self._connection.close()
@@ -288,5 +295,12 @@ class Queries:
             raise ValueError(f"limit {limit!r}: expected 1 to {LIMIT_MAX}")
         with self._connection.transaction():
             if self._tenant is not None:
-                self._connection.execute(_FOR_TENANT, (self._tenant,))
+                self._connection.execute(FOR_TENANT, (self._tenant,))
             return list(self._connection.execute(self._schemas.fill(query), values))
+
+
+def _as_reader(url: str, schemas: Schemas) -> psycopg.Connection[Any]:
+    try:
+        return connect(url, role=schemas.app, access="read")
+    except psycopg.errors.InsufficientPrivilege:
+        return connect(url, access="read")  # a person's login: its tenant follows from who it is

@@ -14,6 +14,9 @@ from ..events.topics import NAMESPACE
 SETTING = "wakeful.tenant"
 """What a trusted service sets, for one transaction, to the tenant for whom it asks."""
 
+FOR_TENANT = f"SELECT set_config('{SETTING}', %s, true)"
+"""For this transaction only: a connection that is used again has no tenant."""
+
 VERSION = 4
 """Of the rows. Another one is filled beside this one, then the views are switched."""
 

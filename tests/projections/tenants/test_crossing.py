@@ -209,3 +209,16 @@ def test_our_own_questions_show_one_tenant_even_where_none_is_asked_for(filled):
             queries._connection.execute(SCHEMAS.fill("SELECT 1 FROM {views}.sessions")).fetchall()
             == []
         )
+
+
+def test_a_question_in_sql_is_answered_for_one_tenant_as_service_and_as_login(filled, ann):
+    asked = "SELECT DISTINCT tenant FROM sessions"
+    for url in (filled, ann):
+        with Queries(url, NAMESPACE, tenant=MINE) as queries:
+            assert queries.select(asked, limit=10).rows == ((MINE,),)
+            assert {row["tenant"] for row in queries.sessions()} == {MINE}
+            assert "permission denied" in queries.select("SELECT * FROM gaps", limit=1).wrong
+    with Queries(ann, NAMESPACE, tenant=THEIRS) as queries:
+        assert queries.select(asked, limit=10).rows == ((MINE,),)
+    with pytest.raises(DENIED), Queries(ann, NAMESPACE) as queries:
+        queries.sessions()
