@@ -3,6 +3,8 @@
 import psycopg
 import pytest
 
+from wakeful.deploy.cli import doctor
+from wakeful.deploy.settings import Settings
 from wakeful.events.errors import Rejected
 from wakeful.projections import logins, probe
 from wakeful.projections.database import drop, install
@@ -185,3 +187,29 @@ def test_a_login_that_may_make_no_roles_is_told_what_to_let_run_and_then_all_wor
         admin.execute(f"DROP ROLE {user}")
         left = admin.execute("SELECT rolname FROM pg_roles WHERE starts_with(rolname, 'plain_')")
         assert left.fetchall() == []
+
+
+def test_the_doctor_names_what_would_show_rows_of_all_tenants(filled):
+    given = Settings(postgres=filled, namespace=NAMESPACE)
+    (found,) = doctor._tenants(given)
+    assert (found.verdict, found.to_do) == ("ok", "")
+    with psycopg.connect(filled, autocommit=True) as connection:
+        connection.execute(
+            SCHEMAS.fill("CREATE VIEW {views}.mine AS SELECT * FROM {views}.sessions")
+        )
+        (found,) = doctor._tenants(given)
+        connection.execute(SCHEMAS.fill("DROP VIEW {views}.mine"))
+    assert found.verdict == "wrong"
+    assert "view mine asks with the rights of wakeful" in found.what
+    assert "security_invoker" in found.to_do
+    (found,) = doctor._tenants(Settings(postgres=filled, namespace="nobodys"))
+    assert (found.verdict, found.what) == ("wrong", "role nobodys_own is missing")
+
+
+def test_a_role_of_that_name_that_could_do_more_is_not_taken_for_ours(filled):
+    with psycopg.connect(filled, autocommit=True) as connection:
+        connection.execute("CREATE ROLE stolen_app LOGIN")
+    with pytest.raises(Rejected, match="role 'stolen_app' may log in"):
+        install(filled, "stolen")
+    with psycopg.connect(filled, autocommit=True) as connection:
+        connection.execute("DROP ROLE stolen_app")
