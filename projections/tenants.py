@@ -161,11 +161,16 @@ def drop_roles(connection: psycopg.Connection[Any], schemas: Schemas) -> None:
 
 def drop_role(connection: psycopg.Connection[Any], name: str) -> bool:
     """Removes a role and what it was granted here; whether it is gone: it stays where it has something elsewhere."""
-    role = sql.Identifier(name)
+    drop = sql.SQL("DROP ROLE {}").format(sql.Identifier(name))
+    owned = sql.SQL("DROP OWNED BY {}").format(sql.Identifier(name))
+    return _done(connection, drop) or _done(connection, owned, drop)
+
+
+def _done(connection: psycopg.Connection[Any], *statements: sql.Composed) -> bool:
     try:
         with connection.transaction():
-            connection.execute(sql.SQL("DROP OWNED BY {}").format(role))
-            connection.execute(sql.SQL("DROP ROLE {}").format(role))
+            for statement in statements:
+                connection.execute(statement)
     except (
         psycopg.errors.DependentObjectsStillExist,
         psycopg.errors.InsufficientPrivilege,

@@ -2,6 +2,7 @@
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from wakeful.deploy.cli import doctor
 from wakeful.deploy.settings import Settings
@@ -14,6 +15,7 @@ from wakeful.projections.queries import Queries
 from wakeful.projections.rebuild import Rebuild
 from wakeful.projections.rows import TABLES
 from wakeful.projections.tenants import missing_roles, unguarded
+from wakeful.projections.upkeep import Upkeep
 
 from ..conftest import ListReader, finish
 from .conftest import (
@@ -177,6 +179,16 @@ def test_a_login_that_may_make_no_roles_is_told_what_to_let_run_and_then_all_wor
     projector = Projector(ListReader(told), views, told.places, decode)
     finish(projector.steps(), lambda: projector.caught_up)
     views.close()
+    run = Rebuild(
+        *(url, "plain", ListReader(told), told.places, decode),
+        ends=lambda: told.ends,
+        rest=lambda _: None,
+    )
+    assert list(run.steps())[-1] == "r.switched"
+    run.close()
+    upkeep = Upkeep(url, "plain", lambda: told.ends, iter((0.0, 1.0, 2.0)).__next__)
+    upkeep.look(told.ends)
+    upkeep.close()
     with Queries(url, "plain", tenant=MINE) as queries:
         assert {row["tenant"] for row in queries.sessions()} == {MINE}
     with pytest.raises(Rejected, match="may not make logins"):
@@ -213,3 +225,30 @@ def test_a_role_of_that_name_that_could_do_more_is_not_taken_for_ours(filled):
         install(filled, "stolen")
     with psycopg.connect(filled, autocommit=True) as connection:
         connection.execute("DROP ROLE stolen_app")
+
+
+def test_a_login_that_may_make_roles_sets_all_up_by_itself_and_gives_access(endpoints, told):
+    """It owns its database, and is no superuser."""
+    user, database = "maker", "maker_db"
+    probe.drop_database(endpoints.postgres, database)
+    with psycopg.connect(endpoints.postgres, autocommit=True) as admin:
+        admin.execute(f"DROP ROLE IF EXISTS {user}")
+        admin.execute(f"CREATE ROLE {user} LOGIN CREATEROLE PASSWORD 'plain'")
+        admin.execute(f"CREATE DATABASE {database} OWNER {user}")
+    url = as_login(make_conninfo(endpoints.postgres, dbname=database), user, "plain")
+    install(url, "made")
+    install(url, "made")
+    views = PostgresViews(url, "made")
+    projector = Projector(ListReader(told), views, told.places, decode)
+    finish(projector.steps(), lambda: projector.caught_up)
+    views.close()
+    password = logins.grant(url, "made", "cid", tenant=MINE)
+    with psycopg.connect(as_login(url, "cid", password), autocommit=True) as connection:
+        assert tenants_in(connection, "sessions") == {MINE}
+    assert logins.revoke(url, "made", "cid")
+    drop(url, "made")
+    probe.drop_database(endpoints.postgres, database)
+    with psycopg.connect(endpoints.postgres, autocommit=True) as admin:
+        left = admin.execute("SELECT rolname FROM pg_roles WHERE starts_with(rolname, 'made_')")
+        assert left.fetchall() == []
+        admin.execute(f"DROP ROLE {user}")
