@@ -10,7 +10,7 @@ Restore, in this order (the order is what makes it right):
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,8 +77,16 @@ class Partition:
     """See the module. `ready` once its commands may be read; `next_offset` is the next command's."""
 
     def __init__(
-        self, number: int, topics: Topics, log: Log, group: str, folder: Path | None
+        self,
+        number: int,
+        topics: Topics,
+        log: Log,
+        group: str,
+        folder: Path | None,
+        *,
+        let_go: Callable[[Session], None] = Session.drop,
     ) -> None:
+        """`let_go` is `Live`'s."""
         self.number = number
         self.places = Places.of(topics, number)
         self.ready = False
@@ -89,7 +97,7 @@ class Partition:
         self._log = log
         self._path = None if folder is None else folder / f"{group}-{number}.sqlite"
         self.store = Store.open(self._path)
-        self._live = Live()
+        self._live = Live(let_go)
         self.meters = Meters()
 
     def session(self, key: bytes) -> Session:
