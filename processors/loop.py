@@ -42,6 +42,7 @@ from .control import Control
 from .handler import CommandHandler
 from .outputs import Folded, Folder, with_batch
 from .partition import Partition
+from .quotas import Quotas
 from .rebalances import Changes, Listener
 from .session import ENGINE
 from .stalls import Stalls
@@ -104,6 +105,7 @@ class Loop:
         settings: LoopSettings,
         clock: Clock,
         *,
+        quotas: Quotas | None = None,
         open_partition: Callable[[int], Partition] | None = None,
         pause: Callable[[int], None] | None = None,
         control: Control | None = None,
@@ -118,7 +120,7 @@ class Loop:
         self._clock = clock
         self._handler = handler
         self._control = control
-        self._folder = Folder(topics, handler)
+        self._folder = Folder(topics, handler, quotas)
         self._let_go = handler.let_go
         self._open_partition = open_partition or self._partition
         self._listener = Listener()
@@ -238,6 +240,7 @@ class Loop:
         partition.keep(
             share.changes(), position=after, open_from=before, cause_high=share.cause_high
         )
+        share.meters.keep()
         partition.next_offset = share.next_offset
 
     def _recover(self, group: Group, fault: LogFault) -> Iterator[str]:

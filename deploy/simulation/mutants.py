@@ -29,6 +29,7 @@ from ...projections.memory import MemoryViews
 from . import mistakes as wrong
 from . import state_mistakes as state_wrong
 from .contract_mutants import CONTRACT_MUTANTS
+from .flooding import FLOOD_MUTANTS
 from .planting import Mutant, plant
 from .policy_mutants import POLICY_MUTANTS
 
@@ -169,4 +170,5 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *CONTRACT_MUTANTS,
     *POLICY_MUTANTS,
+    *FLOOD_MUTANTS,
 )

@@ -28,6 +28,7 @@ from ..control import Control
 from ..handler import CommandHandler
 from ..loop import Loop, LoopFailed, LoopSettings
 from ..partition import Partition
+from ..quotas import Quotas, Rate
 from ..store import Store
 from .clock import SkewedClock, VirtualClock
 from .downstream import Downstream
@@ -43,6 +44,10 @@ SESSION_TIMEOUT_MS = 2_000
 
 class Killed(BaseException):
     """The process dies here."""
+
+
+QUOTAS = Quotas(commands=Rate(100, 20_000))
+"""Where one tenant floods: far more than the others ask for."""
 
 
 @dataclass(slots=True)
@@ -289,6 +294,7 @@ class ProcessorActor(Actor):
             handler,
             settings,
             self.clock,
+            quotas=QUOTAS if plan.floods else None,
             open_partition=self._open,
             control=control,
         )

@@ -52,6 +52,8 @@ class Plan:
     chunk_bytes: int
     policies: int
     """How often a policy set is published; where none is, everybody may decide."""
+    floods: bool = False
+    """Whether another tenant sends far more than its quota."""
 
     @property
     def strays(self) -> bool:
@@ -89,6 +91,7 @@ class Plan:
             inline_max=rng.choice((4, 30, PAYLOAD_MAX, PAYLOAD_MAX)),
             chunk_bytes=rng.choice((1, 900, 262_144)),
             policies=_policies(seed),
+            floods=seed % 25 == 11,
         )
 
 
