@@ -172,6 +172,7 @@ def run_worker(
     queues: Sequence[str] | None = None,
     *,
     name: str | None = None,
+    instance: str | None = None,
     concurrency: int = CONCURRENCY_DEFAULT,
     sync_concurrency: int = SYNC_CONCURRENCY_DEFAULT,
 ) -> Exit:
@@ -189,6 +190,7 @@ def run_worker(
             blobs=blobs_of(settings),
             now_ms=SystemClock().now_ms,
             queues=queues,
+            instance=instance,
             concurrency=concurrency,
             sync_concurrency=sync_concurrency,
             leases=leases,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -104,12 +105,14 @@ class Supervisor:
             )
         given = {"--concurrency": concurrency, "--sync-concurrency": sync_concurrency}
         limits = [word for name, n in given.items() if n is not None for word in (name, str(n))]
+        own = secrets.token_hex(4)  # other supervisors have workers of the same names
         for queue in queues:
             for number in range(workers):
                 name = f"worker-{queue}-{number}"
+                seat = ["--instance", f"{name}.{own}"]
                 self._add(
                     name,
-                    ["worker", app_target, "--queue", queue, "--name", name, *limits],
+                    ["worker", app_target, "--queue", queue, "--name", name, *seat, *limits],
                     points,
                 )
         if projector:

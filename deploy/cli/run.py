@@ -102,6 +102,12 @@ def worker(
     name: Annotated[
         str | None, typer.Option(help="Its name in the record. (default: host and pid)")
     ] = None,
+    instance: Annotated[
+        str | None,
+        typer.Option(
+            help="Comes back under this name at once after a kill; no two at a time. (default: none)"
+        ),
+    ] = None,
     concurrency: Concurrency = None,
     sync_concurrency: SyncConcurrency = None,
 ) -> int:
@@ -131,6 +137,7 @@ def worker(
             app,
             queue,
             name=name,
+            instance=instance,
             concurrency=concurrency or CONCURRENCY_DEFAULT,
             sync_concurrency=sync_concurrency or SYNC_CONCURRENCY_DEFAULT,
         )

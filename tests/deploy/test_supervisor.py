@@ -113,6 +113,15 @@ def test_limits_reach_the_workers_and_nobody_else(desk: Desk) -> None:
     assert not {*limits} & {*children["processor-0"].arguments}
 
 
+def test_a_worker_keeps_its_seat_and_another_supervisors_has_another(desk: Desk) -> None:
+    def seat() -> str:
+        arguments = desk.supervisor(queues=["pay"])._children["worker-pay-0"].arguments
+        return arguments[arguments.index("--instance") + 1]
+
+    assert seat().startswith("worker-pay-0.")
+    assert seat() != seat()
+
+
 def test_a_killed_child_is_started_again_at_once_under_its_name(desk: Desk) -> None:
     one = desk.supervisor()
     one.start()
