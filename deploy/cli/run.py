@@ -28,6 +28,10 @@ def run(
     projector: Annotated[bool, typer.Option(help="Keep the views in Postgres.")] = True,
     concurrency: Concurrency = None,
     sync_concurrency: SyncConcurrency = None,
+    spares: Annotated[
+        int,
+        typer.Option(min=0, help="Loaded processes (40 MB each) that wait to replace a dead one."),
+    ] = 2,
 ) -> None:
     """Run an app: processors, workers and the projector as child processes, restarted when they end.
 
@@ -55,6 +59,7 @@ def run(
         projector=projector,
         concurrency=concurrency,
         sync_concurrency=sync_concurrency,
+        spares_max=spares,
         echo=prefixed,
     )
     with on_signal(supervisor.request_stop), supervisor:
@@ -143,6 +148,15 @@ def worker(
         )
 
     return _end(work)
+
+
+def spare() -> int:
+    """Wait, loaded, for a supervisor to say which process this is."""
+    from ..spares import await_order
+    from .main import invoke
+
+    arguments = await_order()
+    return int(Exit.DONE) if arguments is None else invoke(arguments)
 
 
 def projector() -> int:

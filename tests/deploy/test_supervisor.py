@@ -22,9 +22,11 @@ LIMIT_S = 15.0
 
 CHILD = """
 import os, signal, sys
-from wakeful.deploy import lifeline
+from wakeful.deploy import lifeline, spares
 lifeline.hold(os.environ)
 name, stubborn = sys.argv[1], os.environ.get("STUBBORN")
+if name == "spare":
+    name = (spares.await_order() or sys.exit())[0]
 signal.signal(signal.SIGTERM, (lambda *_: None) if stubborn else (lambda *_: sys.exit(0)))
 print(name, "up", os.environ["WAKEFUL_FAILPOINT"] or "-", os.environ["WAKEFUL_NAMESPACE"], flush=True)
 if os.environ.get("ENDS"):
@@ -52,7 +54,7 @@ class Desk:
         self.made: list[Supervisor] = []
 
     def supervisor(self, environ: dict[str, str] | None = None, **given: object) -> Supervisor:
-        options = {"queues": ["default"], "projector": False, **given}
+        options = {"queues": ["default"], "projector": False, "spares_max": 0, **given}
         one = Supervisor(
             self.settings,
             "desk.py",
