@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from bench.measure import cpu_s, emit
+from bench.measure import Report, cpu_s
 from wakeful.deploy.processes import GC_THRESHOLDS
 from wakeful.deploy.stack import Stack
 from wakeful.events import records as r
@@ -193,7 +193,7 @@ def measure(url: str, records: list[Record], *, batch: int, rep: int, window: in
         drop(url, namespace)
     events = len(records)
     steps_done = sum(b"ActivityRequested" in dict(x.headers)["ce_type"] for x in records)
-    emit(
+    Report().emit(
         peer="wakeful",
         measure="projector",
         rep=rep,
