@@ -244,7 +244,13 @@ def run_projector(settings: Settings) -> Exit:
         places = [Place(topics.events, n) for n in range(log.partitions(topics.events))]
         reader = log.reader(Isolation.COMMITTED)
         views = PostgresViews(settings.postgres_url, settings.namespace)
-        projector = Projector(reader, views, places, lambda r: decode_event(r.value, r.headers))
+        projector = Projector(
+            reader,
+            views,
+            places,
+            lambda r: decode_event(r.value, r.headers),
+            pause=lambda ms: stopped.wait(ms / 1000),
+        )
         upkeep = Upkeep(
             settings.postgres_url, settings.namespace, lambda: _ends(log, places), time.monotonic
         )
