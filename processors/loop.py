@@ -42,6 +42,7 @@ from .handler import CommandHandler
 from .outputs import Folded, Folder, with_batch
 from .partition import Partition
 from .session import ENGINE
+from .stalls import Stalls
 
 logger = structlog.get_logger(__name__)
 
@@ -140,9 +141,12 @@ class Loop:
         self._settings = settings
         self._clock = clock
         self._folder = Folder(topics, handler)
+        self._let_go = handler.let_go
         self._open_partition = open_partition or self._partition
         self._listener = _Listener()
         self._partitions: dict[int, Partition] = {}
+        self._folded: list[Folded] = []
+        self._stalls = Stalls(log)
         self._producer: TransactionalProducer
         self._faults = 0
         self._shrunk_bits = 0
@@ -187,6 +191,8 @@ class Loop:
             if changes:
                 self._rebalance(group, changes)
                 records = []
+            elif not records:
+                self._look_for_stalls()
             yield from self._restore(group)
             by_partition = self._by_partition(group, records)
             if by_partition:
@@ -210,7 +216,7 @@ class Loop:
         }
         producer.send_offsets(offsets, membership)
         yield "p.offsets_sent"
-        folded = [
+        folded = self._folded = [
             self._folder.fold(partition, records) for partition, records in by_partition.items()
         ]
         first = next(iter(by_partition.values()))[0]
@@ -230,6 +236,7 @@ class Loop:
         yield "p.committed"
         for share in folded:
             self._keep(share, positions)
+        self._folded = []
         yield "p.stored"
 
     @staticmethod
@@ -251,6 +258,10 @@ class Loop:
         if self._faults > FAULTS_IN_A_ROW_MAX:
             raise LoopFailed(f"{self._faults} faults in a row, the last: {fault}") from fault
         self._producer.abandon()
+        for share in self._folded:
+            for session in share.scratch.values():
+                self._let_go(session)  # of a new one nobody else has the coroutine
+        self._folded = []
         yield "p.abandoned"
         self._producer = self._log.transactional(self._settings.name)
         yield from self._start_producer()
@@ -267,6 +278,11 @@ class Loop:
                 yield "p.starting"
             else:
                 return
+
+    def _look_for_stalls(self) -> None:
+        ready = (p for p in self._partitions.values() if p.ready)
+        standing = {p.places.commands: p.next_offset for p in ready}
+        self._stalls.look(standing, self._clock.steady_ms())
 
     def _rebalance(self, group: Group, changes: _Changes) -> None:
         """Drops what is gone, begins to restore what is new, and goes back to the last position of what stays."""
@@ -364,5 +380,10 @@ class Loop:
 
     def _partition(self, number: int) -> Partition:
         return Partition(
-            number, self._topics, self._log, self._settings.group, self._settings.folder
+            number,
+            self._topics,
+            self._log,
+            self._settings.group,
+            self._settings.folder,
+            let_go=self._let_go,
         )

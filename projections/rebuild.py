@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
+from psycopg.errors import LockNotAvailable
 
 from ..events.errors import Rejected, Transient
 from ..events.log.protocol import Place, Reader, Record
@@ -39,6 +40,9 @@ SHOWN_MAX = 20
 
 SWITCHES_MAX = 60
 """Times a switch steps back because somebody reads the views, before it gives up."""
+
+GONE_MS = 1_000
+"""How long the database may take to notice that an earlier run is gone; one that still runs holds on for longer."""
 
 REST_S = 1.0
 
@@ -117,11 +121,14 @@ class Rebuild:
     def _only_one(self) -> Iterator[psycopg.Connection[Any]]:
         with closing(connect(self._url)) as connection:
             number = zlib.crc32(f"wakeful/rebuild/{self._namespace}".encode())
-            found = connection.execute("SELECT pg_try_advisory_lock(%s)", (number,)).fetchone()
-            if found is None or not found[0]:
+            connection.execute("SELECT set_config('lock_timeout', %s, false)", (f"{GONE_MS}ms",))
+            try:
+                connection.execute("SELECT pg_advisory_lock(%s)", (number,))
+            except LockNotAvailable as held:
                 raise AnotherRebuild(
                     f"a rebuild of the views in {self._namespace!r} runs already: wait for it"
-                )
+                ) from held
+            connection.execute("RESET lock_timeout")
             yield connection
 
     def _prepare(self, connection: psycopg.Connection[Any]) -> None:

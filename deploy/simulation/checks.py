@@ -264,13 +264,18 @@ def _tasks_are_done(world: World, evidence: Evidence, events: Sequence[Event]) -
         for place, offset in world.log.group_offsets(worker_group(queue)).items()
     }
     over = _attempts_over(events)
+    letters = [dead_letter_in(record.headers) for record in evidence.dead_letters]
+    aside = {(letter.topic, letter.partition, letter.offset) for letter in letters if letter}
     for record in evidence.activities:
+        at = (record.topic, record.partition, record.offset)
         task = (record.key or b"").decode()
         if record.offset >= committed.get(Place(record.topic, record.partition), 0):
             yield f"task {task} is not committed by its workers"
-        elif task not in results:
+        elif at not in aside and task not in results:
             key, _, attempt = task.rpartition("#")
-            if int(attempt) > over.get(key, 0):
+            if not attempt.isdecimal():
+                yield f"{at} is no task, it is committed, and there is no dead letter of it"
+            elif int(attempt) > over.get(key, 0):
                 yield f"task {task} is committed, there is no result of it, and it is waited for"
 
 

@@ -10,6 +10,7 @@ from ...events.log.protocol import Group, Place, Record
 from ...processors.partition import Partition
 from ...processors.session import Session
 from ...processors.simulation.actors import GROUP, KeptStore
+from ...processors.simulation.clients import STRAY
 from ...processors.simulation.model import Model, ModelPartition, owner
 from ...processors.simulation.workload import QUEUES
 from ...processors.simulation.world import World, bounds
@@ -31,7 +32,7 @@ def against_the_model(world: World) -> tuple[Model, list[str]]:
             always_replay=not world.plan.always_replay,
         )
     written: dict[str, Sequence[Record]] = {
-        spec.name: read_topic(log, spec.name)
+        spec.name: [record for record in read_topic(log, spec.name) if record.key != STRAY]
         for spec in topics.specs(QUEUES, world.plan.partitions)
         if spec.name not in (topics.commands, topics.snapshots, topics.control)
     }

@@ -67,10 +67,15 @@ class Cluster:
         self._answered: set[str] = set()
 
     def start(
-        self, ordinal: int = 0, *, batch_records: int = 500, always_replay: bool = False
+        self,
+        ordinal: int = 0,
+        *,
+        batch_records: int = 500,
+        always_replay: bool = False,
+        handler: CommandHandler | None = None,
     ) -> None:
         """A processor under its stable name; a second start of one name is what a supervisor does after a kill."""
-        handler = CommandHandler(self.app, Facts(KEY), always_replay=always_replay)
+        handler = handler or CommandHandler(self.app, Facts(KEY), always_replay=always_replay)
         settings = LoopSettings(
             "desk.processors", f"desk.processors.{ordinal}", self.folder, batch_records
         )

@@ -5,6 +5,7 @@ import random
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psycopg
@@ -266,6 +267,22 @@ def test_a_second_rebuild_is_told_that_one_runs(told, live, rebuild, walk):
     with pytest.raises(AnotherRebuild, match="runs already"):
         list(rebuild().steps())
     steps.close()
+
+
+def test_a_run_whose_end_the_database_has_not_noticed_yet_is_waited_for(
+    installed, told, live, rebuild, walk
+):
+    caught_up(live, walk)
+    earlier = rebuild().steps()
+    assert next(earlier) == "r.prepared"
+    with psycopg.connect(installed[0], autocommit=True) as looking, ThreadPoolExecutor(1) as pool:
+        later = pool.submit(list, rebuild().steps())
+        while not looking.execute(
+            "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        ).fetchone():
+            assert not later.done(), later.exception()
+        earlier.close()
+        assert later.result()[-1] == "r.switched"
 
 
 def test_rows_that_other_code_began_are_not_gone_on_with(
