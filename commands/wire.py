@@ -65,7 +65,7 @@ def command_hash(encoded: Encoded) -> bytes:
 
 
 def _check_texts(part: Any, path: str) -> None:
-    for name, limit in _limits(type(part)):
+    for name, limit in _limits(part.__class__):
         value = getattr(part, name)
         if isinstance(value, str | bytes):
             size = len(value.encode() if isinstance(value, str) else value)

@@ -16,6 +16,12 @@ from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 
+SPARES = 2
+"""Of a processor and a worker that die together neither waits for the other to load."""
+
+SPARE_AFTER_S = 5.0
+"""So long nothing may have died, or been started, before a spare is loaded."""
+
 ORDER_BYTES_MAX = 64 * 1024
 """What a pipe takes at once: handing an order over never waits for the one who reads it."""
 

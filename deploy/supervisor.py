@@ -46,12 +46,6 @@ LOOK_S = 0.02
 ECHO_LOOKS = 5
 """Looks at the children between two at their logs: files are read ten times a second, no more."""
 
-SPARES = 2
-"""Of a processor and a worker that die together neither waits for the other to load."""
-
-SPARE_AFTER_S = 5.0
-"""So long nothing may have died, or been started, before a spare is loaded."""
-
 DRAIN_S = 20.0
 """How long children may take to end on SIGTERM; a worker drains for half of that."""
 
@@ -96,8 +90,8 @@ class Supervisor:
         sync_concurrency: int | None = None,
         backoff_max_s: float = BACKOFF_MAX_S,
         program: Sequence[str] = PROGRAM,
-        spares_max: int = SPARES,
-        spare_after_s: float = SPARE_AFTER_S,
+        spares_max: int = spares.SPARES,
+        spare_after_s: float = spares.SPARE_AFTER_S,
     ) -> None:
         counts = (("processors", processors), ("workers", workers), ("spares", spares_max))
         for what, count in counts:

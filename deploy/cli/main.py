@@ -58,7 +58,6 @@ app.command("run", rich_help_panel=RUN)(run.run)
 app.command("processor", rich_help_panel=RUN)(run.processor)
 app.command("worker", rich_help_panel=RUN)(run.worker)
 app.command("projector", rich_help_panel=RUN)(run.projector)
-app.command("spare", hidden=True)(run.spare)
 app.add_typer(topics.app, name="topics", rich_help_panel=RUN)
 app.add_typer(projections.app, name="projections", rich_help_panel=RUN)
 app.add_typer(sessions.app, name="session", rich_help_panel=ASK)
@@ -86,6 +85,15 @@ def version(
     from .output import versions
 
     versions(as_json=as_json)
+
+
+@app.command("spare", hidden=True)
+def spare() -> int:
+    """Wait, loaded, for a supervisor to say which process this is."""
+    from ..spares import await_order
+
+    arguments = await_order()
+    return int(Exit.DONE) if arguments is None else invoke(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -152,15 +152,6 @@ def worker(
     return _end(work)
 
 
-def spare() -> int:
-    """Wait, loaded, for a supervisor to say which process this is."""
-    from ..spares import await_order
-    from .main import invoke
-
-    arguments = await_order()
-    return int(Exit.DONE) if arguments is None else invoke(arguments)
-
-
 def projector() -> int:
     """Run the projector in this process; it keeps the views in Postgres."""
     given = _with_logs("projector")

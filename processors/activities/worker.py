@@ -61,8 +61,7 @@ class Worker:
         monotonic: Callable[[], float] = time.monotonic,
         end: Callable[[int], object] = end_process,
     ) -> None:
-        """`queues` are those of the app by default; the group of a queue is `<namespace>.workers.<queue>`, and
-        `instance` its seat in each (see `Seat`).
+        """`queues` are those of the app by default; the group of a queue is `<namespace>.workers.<queue>`. `instance`: see `Seat`.
 
         Both limits are per queue. `end` gets the exit code when an activity hangs, and must not return in production.
         """
@@ -104,12 +103,8 @@ class Worker:
             raise ValueError(
                 f"{app.name} declares no activities, so a worker has no queue to serve: name one"
             )
-        self._ending = Ending(
-            self.stop,
-            [lane.ended for lane in self.lanes],
-            limit_ms=2 * drain_ms + FLUSH_MS,
-            end=end,
-        )
+        ended = [lane.ended for lane in self.lanes]
+        self._ending = Ending(self.stop, ended, limit_ms=2 * drain_ms + FLUSH_MS, end=end)
 
     def stop(self) -> None:
         """Drains and ends `run`; from any thread or signal handler, a repeat changes nothing."""
