@@ -151,6 +151,7 @@ def run_processor(settings: Settings, app: App, ordinal: int) -> Exit:
             handler,
             loop_settings,
             SystemClock(),
+            quotas=settings.quotas,
             pause=lambda ms: time.sleep(ms / 1000),
         )
 

@@ -41,6 +41,7 @@ from .clock import Clock
 from .handler import CommandHandler
 from .outputs import Folded, Folder, with_batch
 from .partition import Partition
+from .quotas import Quotas
 from .session import ENGINE
 from .stalls import Stalls
 
@@ -132,6 +133,7 @@ class Loop:
         settings: LoopSettings,
         clock: Clock,
         *,
+        quotas: Quotas | None = None,
         open_partition: Callable[[int], Partition] | None = None,
         pause: Callable[[int], None] | None = None,
     ) -> None:
@@ -140,7 +142,7 @@ class Loop:
         self._topics = topics
         self._settings = settings
         self._clock = clock
-        self._folder = Folder(topics, handler)
+        self._folder = Folder(topics, handler, quotas)
         self._let_go = handler.let_go
         self._open_partition = open_partition or self._partition
         self._listener = _Listener()
@@ -248,6 +250,7 @@ class Loop:
         partition.keep(
             share.changes(), position=after, open_from=before, cause_high=share.cause_high
         )
+        share.meters.keep()
         partition.next_offset = share.next_offset
 
     def _recover(self, group: Group, fault: LogFault) -> Iterator[str]:

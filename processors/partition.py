@@ -33,6 +33,7 @@ from ..events.log.protocol import (
 )
 from ..events.topics import Topics
 from .live import Live
+from .quotas import Meters
 from .session import Session
 from .snapshots import Recovery
 from .store import (
@@ -97,6 +98,7 @@ class Partition:
         self._path = None if folder is None else folder / f"{group}-{number}.sqlite"
         self.store = Store.open(self._path)
         self._live = Live(let_go)
+        self.meters = Meters()
 
     def session(self, key: bytes) -> Session:
         """The session with this key: live, from disk, or a new one without state.
@@ -138,6 +140,7 @@ class Partition:
     def forget(self) -> None:
         """Drops all live states and coroutines: what is on disk and in the log counts, nothing else."""
         self._live.clear()
+        self.meters.forget()
         self.nudged.clear()
         self.ready = False
 

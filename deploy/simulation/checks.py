@@ -34,6 +34,7 @@ from ...projections.audit.blobs import stored
 from ...projections.audit.folds import refold
 from ...projections.audit.history import History
 from . import arriving
+from .flooding import others_are_let_in
 from .payments import payments
 from .projecting import Database
 
@@ -89,6 +90,7 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
     events = [fact.event for fact in history.facts]
     commands = _commands(evidence.commands)
     findings.extend("I3", _disposed_once(evidence, events, commands))
+    findings.extend("quotas", others_are_let_in(evidence))
     findings.extend("I21", _log_time(evidence, events))
     findings.extend("I24", _decisions_name_what_they_decide(events, commands))
     findings.extend("I5", _messages_once(events))

@@ -214,8 +214,7 @@ class WorkerCore:
 
     def commit(self) -> None:
         """Commits what can be; a refusal is no loss, since what is not committed is only looked up again."""
-        due = self.offsets.due()
-        if not due:
+        if not (due := self.offsets.due()):
             return
         try:
             self._joined.commit(due)

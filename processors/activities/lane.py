@@ -130,9 +130,8 @@ class Lane:
         self._loop = asyncio.get_running_loop()
         self._pulse, self._ending = pulse, ending
         ended = self._loop.create_future()
-        thread = threading.Thread(
-            target=self._intake, args=(ended,), name=f"intake-{self.core.queue}", daemon=True
-        )
+        name = f"intake-{self.core.queue}"
+        thread = threading.Thread(target=self._intake, args=(ended,), name=name, daemon=True)
         thread.start()
         try:
             await asyncio.shield(ended)

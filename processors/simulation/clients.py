@@ -21,6 +21,11 @@ from .actors import DIGEST_KEY, Scene
 from .workload import script
 
 TENANT = "acme"
+FLOODER = "flood"
+FLOODED = session_key(FLOODER, "f0")
+FLOOD = 150
+"""Commands of one burst."""
+
 STRAY = b"stray"
 """The key of what is no task; no command leads to it, so no model of the commands has it."""
 
@@ -80,6 +85,15 @@ class Clients:
         elif self._left > 0:
             self._left -= 1
             self._ask()
+
+    def flood(self) -> None:
+        """Another tenant asks for much at once, of a session that is not there."""
+        for _ in range(FLOOD):
+            self._number += 1
+            id_, now_ms = f"c{self._number}", self._scene.clock.ms
+            header = m.CommandHeader(FLOODER, "f0", id_, now_ms, "eve", None, "simulation", None)
+            self._post(m.Command(header, m.CancelSession("now")))
+        self.heal()
 
     def stray(self, queue: str) -> None:
         """Writes, beside all faults, what nobody can read into the queue's topic of tasks that must not run twice."""

@@ -45,6 +45,8 @@ class Plan:
     """Whether, half way, everybody is replaced at once by the next release, which guards what it changes."""
     inline_max: int
     chunk_bytes: int
+    floods: bool = False
+    """Whether another tenant sends far more than its quota."""
 
     @property
     def strays(self) -> bool:
@@ -81,4 +83,5 @@ class Plan:
             guarded=not deploys and rng.random() < 0.1,
             inline_max=rng.choice((4, 30, PAYLOAD_MAX, PAYLOAD_MAX)),
             chunk_bytes=rng.choice((1, 900, 262_144)),
+            floods=seed % 25 == 11,
         )

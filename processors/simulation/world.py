@@ -38,6 +38,8 @@ STEPS_PER_ROUND_MAX = 40
 QUIET_ROUNDS = 2
 FAR_MS = 1 << 50
 
+FLOOD_EVERY_TICKS = 75
+
 Trace = Callable[[str], None]
 
 
@@ -100,6 +102,8 @@ class World:
             for tick in range(self.plan.ticks):
                 if self.plan.guarded and tick == self.plan.ticks // 2:
                     self._deploy()
+                if self.plan.floods and tick % FLOOD_EVERY_TICKS == 0:
+                    self.clients.flood()
                 if self.plan.strays and tick % STRAY_TICKS == 0:
                     self.clients.stray(QUEUES[tick // STRAY_TICKS % len(QUEUES)])
                 self._tick()

@@ -394,18 +394,3 @@ def test_a_worker_serves_its_own_queue_only(bench, hands):
     bench.put(*orders(bench, 1, queue="other"))
     assert hands("w1").work() == []
     assert len(hands("w2", queue="other").work()) == 1
-
-
-@pytest.mark.parametrize("instance", ["a", None])
-def test_a_killed_worker_has_its_tasks_back_at_once_where_it_has_a_seat_of_its_own(
-    bench, hands, instance
-):
-    bench.put(*orders(bench, 1, 2, 3))
-    first = hands("w1", instance=instance)
-    cut = [job.command_id for job in first.take()]
-    first.core._group.kill()
-    again = [job.command_id for job in hands("w1", instance=instance).take()]
-    assert len(cut) == 3
-    assert again == (
-        cut if instance else []
-    )  # else they wait for the end of the dead one's session
