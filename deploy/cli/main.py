@@ -91,6 +91,15 @@ def version(
     versions(as_json=as_json)
 
 
+@app.command("spare", hidden=True)
+def spare() -> int:
+    """Wait, loaded, for a supervisor to say which process this is."""
+    from ..spares import await_order
+
+    arguments = await_order()
+    return int(Exit.DONE) if arguments is None else invoke(arguments)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs one command and ends the process with its exit code."""
     code = invoke(sys.argv[1:] if arguments is None else arguments)
