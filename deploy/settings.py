@@ -29,7 +29,7 @@ import getpass
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -37,8 +37,11 @@ from ..events.errors import InvalidKey
 from ..events.keys import check_id
 from ..events.topics import PARTITIONS_LOCAL, PARTITIONS_PRODUCTION, Topics
 from ..processors.failpoints import Failpoints
-from ..processors.quotas import Quotas, Rate
+from ..processors.rates import Rate
 from .exits import Exit, Stopped
+
+if TYPE_CHECKING:
+    from ..processors.quotas import Quotas
 
 PREFIX = "WAKEFUL_"
 
@@ -143,6 +146,8 @@ class Settings(BaseModel):
     @property
     def quotas(self) -> Quotas:
         """What one tenant may ask of each partition."""
+        from ..processors.quotas import Quotas
+
         commands, sessions = (
             Rate.from_text(text) if text else None
             for text in (self.tenant_quota_commands, self.tenant_quota_sessions)

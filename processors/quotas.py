@@ -11,13 +11,13 @@ began to own the partition. A restart, or a transaction that failed, gives every
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ..commands.check import Refusal, is_repeat
 from ..commands.models import INTERNAL, OpenSession
 from ..events.log.protocol import Record
+from .rates import Rate
 from .session import Received, Session
 
 OVER_QUOTA = "over_quota"
@@ -25,37 +25,8 @@ OVER_QUOTA = "over_quota"
 METERS_MAX = 20_000
 """Meters of one partition. The one that was used longest ago is forgotten: who makes up keys costs no memory."""
 
-MOST_MAX = 1_000_000_000
-
-_RATE = re.compile(r"([1-9][0-9]{0,9})/(s|min|h)")
-_PER_MS = {"s": 1_000, "min": 60_000, "h": 3_600_000}
-
 Name = tuple[str, str | bytes | None]
 """What is metered, and whose it is."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """So many at once, and as many again over each `per_ms`."""
-
-    most: int
-    per_ms: int
-
-    def __post_init__(self) -> None:
-        if not (1 <= self.most <= MOST_MAX and self.per_ms >= 1):
-            raise ValueError(
-                f"{self.most} in {self.per_ms} ms: expected 1 to {MOST_MAX}, in 1 ms or more"
-            )
-
-    @classmethod
-    def from_text(cls, text: str) -> Rate:
-        """`100/s`, `6000/min` or `20/h`; `ValueError` for another text."""
-        found = _RATE.fullmatch(text)
-        if found is None:
-            raise ValueError(
-                f"{text!r} is no rate: expected a number per s, min or h, such as 100/s"
-            )
-        return cls(int(found[1]), _PER_MS[found[2]])
 
 
 REFUSALS = Rate(100, 100_000)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...events.headers import dead_letter_in
-from ...processors.quotas import OVER_QUOTA, Name, Rate, Trial, Untold
+from ...processors.quotas import OVER_QUOTA, Name, Trial, Untold
+from ...processors.rates import Rate
 from ...processors.simulation.clients import FLOODED
 from ...projections.audit import Evidence
 from .planting import Mutant, plant

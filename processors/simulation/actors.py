@@ -28,7 +28,8 @@ from ..control import Control
 from ..handler import CommandHandler
 from ..loop import Loop, LoopFailed, LoopSettings
 from ..partition import Partition
-from ..quotas import Quotas, Rate
+from ..quotas import Quotas
+from ..rates import Rate
 from ..store import Store
 from .clock import SkewedClock, VirtualClock
 from .downstream import Downstream

@@ -9,7 +9,8 @@ from wakeful.deploy.exits import Exit, Stopped
 from wakeful.deploy.processes import apply_topics
 from wakeful.deploy.settings import LOCAL_DIGEST_KEY, Settings, load_settings
 from wakeful.events.log.memory import MemoryLog
-from wakeful.processors.quotas import Quotas, Rate
+from wakeful.processors.quotas import Quotas
+from wakeful.processors.rates import Rate
 
 URLS = {
     "WAKEFUL_KAFKA": "broker:9092",

@@ -12,7 +12,8 @@ from wakeful.commands.wire import decode_command
 from wakeful.events.log.memory_faults import Fate, NoFaults
 from wakeful.events.payloads import json_payload
 from wakeful.processors import quotas as module
-from wakeful.processors.quotas import REFUSALS, Meters, Quotas, Rate
+from wakeful.processors.quotas import REFUSALS, Meters, Quotas
+from wakeful.processors.rates import Rate
 from wakeful.projections.audit import CHECKS, asked_by, evidence_from_log
 from wakeful.projections.audit.folds import refold
 from wakeful.projections.audit.history import History
