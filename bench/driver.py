@@ -12,6 +12,7 @@ from wakeful.commands.client import Client, random_id
 from wakeful.commands.models import CommandBody, DecideApproval, OpenSession
 from wakeful.commands.sending import Pending, Unconfirmed
 from wakeful.deploy.clock import SystemClock
+from wakeful.deploy.identity import identity_of
 from wakeful.deploy.settings import Settings
 from wakeful.events.codec import decode_outcome
 from wakeful.events.log.protocol import Isolation, Log, Place, Record
@@ -90,6 +91,7 @@ class Driver:
             actor="bench",
             channel="bench",
             digest_key=settings.digest_key,
+            identity=identity_of(settings, log),
             now_ms=SystemClock().now_ms,
         )
         count = log.partitions(self._topics.outcomes)

@@ -24,6 +24,7 @@ from ..events.records import Payload
 from ..events.topics import Topics
 from ..events.verdicts import COMPLETED, DECISIONS, FAILED, RESOLUTIONS
 from . import inputs
+from .identity import INSECURE, Identity
 from .models import (
     CancelSession,
     Command,
@@ -72,18 +73,23 @@ class Client:
         channel: str,
         digest_key: bytes,
         blobs: Blobs | None = None,
+        identity: Identity = INSECURE,
         now_ms: Callable[[], int],
         new_id: Callable[[], str] = random_id,
         confirm_ms: int = CONFIRM_MS,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`blobs` is the store of what is too large for a record (`events/blob_patience.py` opens one)."""
+        """`blobs` is the store of what is too large for a record (`events/blob_patience.py` opens one).
+
+        `identity` signs; without it nothing is signed, and processors that ask for signatures refuse every command.
+        """
         self.tenant = check_id("tenant", tenant)
         self.actor = inputs.name("actor", actor)
         self.channel = inputs.name("channel", channel)
         self.topics = topics
         self._digest_key = digest_key
         self._blobs = blobs
+        self._identity = identity
         self._now_ms = now_ms
         self._new_id = new_id
         self._outlets = Outlets(log, confirm_ms=confirm_ms, monotonic=monotonic)
@@ -245,7 +251,10 @@ class Client:
         *,
         expected_seq: int | None = None,
     ) -> Pending:
-        """Hands a command to the producer without waiting; `Pending.receipt` or `flush` waits for many at once."""
+        """Hands a command to the producer without waiting; `Pending.receipt` or `flush` waits for many at once.
+
+        `NoKey` where no key that is there may sign it; nothing was sent then.
+        """
         key = session_key(self.tenant, session_id)
         header = CommandHeader(
             tenant=self.tenant,
@@ -259,9 +268,11 @@ class Client:
             channel=self.channel,
             expected_seq=inputs.seq(expected_seq),
         )
-        encoded = encode_command(Command(header, body))
+        command, topic = Command(header, body), self.topics.commands
+        encoded = encode_command(command)
         headers = record_headers(encoded, f"{key.decode()}/{header.command_id}")
-        return self._outlets.send(header, self.topics.commands, key, encoded.value, headers)
+        headers.extend(self._identity.sign(command, topic, key, encoded.value))
+        return self._outlets.send(header, topic, key, encoded.value, headers)
 
     def flush(self) -> None:
         """Waits until everything handed over is decided, at most `confirm_ms`; each `Pending` knows its own fate."""

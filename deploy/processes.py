@@ -49,6 +49,7 @@ from ..processors.time_limit import LAST_WORDS_S, TimeLimit
 from .blobs import blobs_of, prove_blobs
 from .clock import SystemClock
 from .exits import Exit, Stopped
+from .identity import identity_of
 from .own_name import own_name
 from .policies import opened_control
 from .settings import Settings
@@ -152,6 +153,7 @@ def run_processor(settings: Settings, app: App, ordinal: int) -> Exit:
             handler,
             loop_settings,
             SystemClock(),
+            identity=identity_of(settings, log, role="processor"),
             quotas=settings.quotas,
             pause=lambda ms: time.sleep(ms / 1000),
             control=opened_control(log, settings, name),
@@ -194,6 +196,7 @@ def run_worker(
             digest_key=settings.digest_key,
             blobs=blobs_of(settings),
             now_ms=SystemClock().now_ms,
+            identity=identity_of(settings, log, role="worker"),
             queues=queues,
             instance=instance,
             concurrency=concurrency,

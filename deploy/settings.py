@@ -12,6 +12,8 @@
 | `WAKEFUL_ACTOR` | who speaks, in the record | the user's name |
 | `WAKEFUL_HOME` | the folder of state and logs | `.wakeful` |
 | `WAKEFUL_DIGEST_KEY` | key of all digests: 32 hex digits or more, or text of 16 bytes or more | one that everybody knows |
+| `WAKEFUL_KEYS` | the keyring: the keys that commands are signed with, and believed by | `keys.json` in the home, where there is one |
+| `WAKEFUL_INSECURE` | believe commands without looking at their signatures | 0 |
 | `WAKEFUL_PARTITIONS` | partitions per topic, chosen once; 12 are the advice for production | 4 |
 | `WAKEFUL_MIN_INSYNC_REPLICAS` | replicas that must have a record; 2 where brokers keep three, in production | 1 |
 | `WAKEFUL_OPEN_POLICY` | while no policy is published, everybody may decide approvals: 0 or 1 | with the local stack's Kafka: 1; else 0 |
@@ -39,6 +41,7 @@ from ..events.topics import PARTITIONS_LOCAL, PARTITIONS_PRODUCTION, Topics
 from ..processors.failpoints import Failpoints
 from ..processors.rates import Rate
 from .exits import Exit, Stopped
+from .home import KEYS_FILE
 
 if TYPE_CHECKING:
     from ..processors.quotas import Quotas
@@ -66,6 +69,7 @@ _EXPECTED = {
     "tenant_quota_sessions": "a rate such as 100/s, 6000/min or 20/h",
     "always_replay": "0 or 1",
     "open_policy": "0 or 1",
+    "insecure": "0 or 1",
     "blobs": "a URL such as file:///var/lib/wakeful/blobs or s3://bucket/blobs",
     "log": "debug, info, warning or error",
     "log_format": "text or json",
@@ -87,6 +91,8 @@ class Settings(BaseModel):
     actor: str = "operator"
     home: Path = Path(".wakeful")
     digest_key: bytes = Field(default=LOCAL_DIGEST_KEY, repr=False)
+    keys: Path | None = None
+    insecure: bool = False
     partitions: int = Field(default=PARTITIONS_LOCAL, ge=1, le=PARTITIONS_MAX)
     min_insync_replicas: int = Field(default=1, ge=1, le=REPLICAS_MAX)
     open_policy: bool = False
@@ -182,6 +188,8 @@ class Settings(BaseModel):
             "ACTOR": self.actor,
             "HOME": self.home.absolute(),
             "DIGEST_KEY": self.digest_key.hex(),
+            "KEYS": None if self.keys is None else self.keys.absolute(),
+            "INSECURE": int(self.insecure),
             "PARTITIONS": self.partitions,
             "MIN_INSYNC_REPLICAS": self.min_insync_replicas,
             "OPEN_POLICY": int(self.open_policy),
@@ -215,6 +223,9 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
     }
     given.setdefault("actor", _user())
     settings = _checked(given)
+    if settings.keys is None and (own := settings.home / KEYS_FILE).exists():
+        given["keys"] = own.absolute()
+        settings = _checked(given)
     if settings.kafka and settings.postgres and settings.redis:
         return settings
     return _with_stack(settings, given, environ)

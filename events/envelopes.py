@@ -1,6 +1,8 @@
 """The envelope alone, of any event, even one whose record type this version does not know.
 
-Every event's schema begins with the envelope, for ever, so its bytes can be read without the rest.
+Every event's schema begins with the envelope, and the envelope with the fields that it had at first, for ever, so these
+bytes can be read without the rest. What was added behind them (`vouched_by`) is not told here: which events have it,
+only their own schema says.
 """
 
 from __future__ import annotations
@@ -20,9 +22,12 @@ from .log.protocol import Record
 from .records import Envelope
 from .shapes import NAMESPACE, Shape, shape_of
 
+LAST = "prev_hash"
+"""The last of the fields that every event ever written has."""
+
 
 def read_envelope(body: bytes) -> Envelope:
-    """The envelope at the start of an event's Avro body; `Undecodable` where there is none."""
+    """The envelope at the start of an event's Avro body, as far as `LAST`; `Undecodable` where there is none."""
     schema, shape = _envelope()
     try:
         read = schemaless_reader(BytesIO(body), schema, None)
@@ -30,7 +35,7 @@ def read_envelope(body: bytes) -> Envelope:
         raise Undecodable(
             "bad_envelope", f"the bytes do not begin with an envelope: {error}"
         ) from error
-    return cast("Envelope", shape.build(cast("dict[str, Any]", read)))
+    return cast("Envelope", shape.build({**cast("dict[str, Any]", read), "vouched_by": None}))
 
 
 def stored_bytes(record: Record) -> tuple[bytes, bytes]:
@@ -53,4 +58,7 @@ def stored_bytes(record: Record) -> tuple[bytes, bytes]:
 def _envelope() -> tuple[Any, Shape]:
     library = bundled()
     event = library.schema(library.current(f"{NAMESPACE}.SessionOpened"))
-    return parse_schema(event["fields"][0]["type"]), shape_of(Envelope, {})
+    schema = dict(event["fields"][0]["type"])
+    named = [field["name"] for field in schema["fields"]]
+    schema["fields"] = schema["fields"][: named.index(LAST) + 1]
+    return parse_schema(schema), shape_of(Envelope, {})

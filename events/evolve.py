@@ -240,6 +240,7 @@ def _parked(body: r.CommandParked, envelope: r.Envelope) -> s.ParkedCommand:
         partition=cause.partition,
         offset=cause.offset,
         command_hash=cause.command_hash,
+        vouched_by=envelope.vouched_by,
     )
 
 

@@ -13,7 +13,7 @@ from .contracts import WAIT
 from .freezing import dataclass
 from .records import Payload, RetryPolicy, Version
 
-STATE_VERSION = 3
+STATE_VERSION = 4
 """Raised when the fold changes what it stores; a snapshot of another version is ignored and refolded."""
 
 DEDUPE_MAX = 1_000
@@ -213,6 +213,7 @@ class ParkedCommand:
     partition: int
     offset: int
     command_hash: bytes | None
+    vouched_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from urllib.request import urlopen
 from wakeful.commands.client import Client
 from wakeful.deploy.clock import SystemClock
 from wakeful.deploy.demo.payments import Service, read_book
+from wakeful.deploy.identity import identity_of
 from wakeful.deploy.processes import apply_topics
 from wakeful.deploy.settings import Settings, load_settings
 from wakeful.deploy.stack import Stack, StackError
@@ -52,6 +53,7 @@ class Tour:
             actor="you",
             channel="tour",
             digest_key=settings.digest_key,
+            identity=identity_of(settings, log),
             now_ms=SystemClock().now_ms,
         )
 

@@ -1,5 +1,6 @@
-"""Wakeful for Kafka users in any language: Avro on two topics, and `wakeful run` for hello.py."""
+"""Wakeful for Kafka users in any language: signed Avro on two topics, and `wakeful run` for hello.py."""
 
+import hmac
 import io
 import json
 import os
@@ -7,48 +8,49 @@ import time
 import uuid
 from pathlib import Path
 
+import fastavro
 from confluent_kafka import Consumer, Producer
-from fastavro import schemaless_reader, schemaless_writer
-from fastavro.schema import load_schema
 
 SCHEMAS = Path(__file__).parents[1] / "schemas"
 LOCK = (line.split() for line in (SCHEMAS / "ids.lock").read_text().splitlines())
 IDS = {words[3].removesuffix(".avsc"): int(words[0]) for words in LOCK if words[0].isdigit()}
-OUTCOME = load_schema(SCHEMAS / "Outcome.avsc")
+OUTCOME = fastavro.schema.load_schema(SCHEMAS / "Outcome.avsc")
 NAMESPACE = os.environ.get("WAKEFUL_NAMESPACE", "wakeful")
 TENANT, SESSION = os.environ.get("WAKEFUL_TENANT", "local"), f"plain-{uuid.uuid4()}"
-
-
-def bootstrap() -> str:
-    """The broker that the environment names, else the one that `wakeful up` has started here."""
-    stack = Path(os.environ.get("WAKEFUL_HOME", ".wakeful")) / "stack.json"
-    services = json.loads(stack.read_text())["records"].values() if stack.exists() else ()
-    local = [service["address"] for service in services if service["service"] == "kafka"]
-    return os.environ.get("WAKEFUL_KAFKA") or local[0]
+HOME = Path(os.environ.get("WAKEFUL_HOME", ".wakeful"))
+RING = json.loads(Path(os.environ.get("WAKEFUL_KEYS") or HOME / "keys.json").read_text())["keys"]
+KEY = next(key for key in RING if key["role"] == "client" and key["status"] == "active")
+if not (broker := os.environ.get("WAKEFUL_KAFKA")):  # the one that `wakeful up` has started here
+    services = json.loads((HOME / "stack.json").read_text())["records"].values()
+    broker = next(one["address"] for one in services if one["service"] == "kafka")
 
 
 def send(kind: str, actor: str, **fields: object) -> None:
-    """One command: a zero, the schema's id, the Avro body. The key decides the partition and order."""
+    """A zero, the schema's id, the Avro body; signed for this cluster, topic and key, which decides the order."""
     header = {"tenant": TENANT, "session_id": SESSION, "command_id": str(uuid.uuid4())}
     header |= {"actor": actor, "channel": "kafka", "issued_at_ms": time.time_ns() // 1_000_000}
-    body = io.BytesIO()
-    schemaless_writer(body, load_schema(SCHEMAS / f"{kind}.avsc"), {"header": header, **fields})
+    schema, body = fastavro.schema.load_schema(SCHEMAS / f"{kind}.avsc"), io.BytesIO()
+    fastavro.schemaless_writer(body, schema, {"header": header, **fields})
     value = b"\0" + IDS[kind].to_bytes(4, "big") + body.getvalue()
-    producer.produce(f"{NAMESPACE}.commands.v1", value, f"{TENANT}/{SESSION}")
-    producer.flush()
+    topic, key = f"{NAMESPACE}.commands.v1", f"{TENANT}/{SESSION}"
+    parts = [kafka.list_topics().cluster_id.encode(), topic.encode(), key.encode(), value]
+    signed = b"wakeful/1" + b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+    mark = hmac.digest(bytes.fromhex(KEY["secret"]), signed, "sha256")
+    kafka.produce(topic, value, key, headers={"wakeful_key": KEY["kid"], "wakeful_signature": mark})
+    kafka.flush()
 
 
-producer = Producer({"bootstrap.servers": bootstrap(), "partitioner": "murmur2_random"})
+kafka = Producer({"bootstrap.servers": broker, "partitioner": "murmur2_random"})
 own = {"group.id": SESSION, "auto.offset.reset": "earliest"}
-consumer = Consumer({"bootstrap.servers": bootstrap(), **own})
+consumer = Consumer({"bootstrap.servers": broker, **own})
 consumer.subscribe([f"{NAMESPACE}.outcomes.v1"])
 text = json.dumps({"text": "it came broken"}).encode()
-send("OpenSession", "alice", workflow="hello")
 message = {"encoding": "json", "inline": text, "digest": b"", "size": len(text)}
+send("OpenSession", "alice", workflow="hello")
 send("SendMessage", "alice", message=message)
 for record in iter(lambda: consumer.poll(60), None):
     if not record.error() and record.key() == f"{TENANT}/{SESSION}".encode():
-        outcome = schemaless_reader(io.BytesIO(record.value()[5:]), OUTCOME)
+        outcome = fastavro.schemaless_reader(io.BytesIO(record.value()[5:]), OUTCOME)
         print(outcome["kind"], (outcome["message"] or {}).get("inline") or outcome["detail"])
         if outcome["kind"] == "approval_wanted":  # the digest binds it to exactly this action
             action = {name: outcome[name] for name in ("proposal_id", "digest")}

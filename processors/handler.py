@@ -183,6 +183,7 @@ class CommandHandler:
                 kept.partition,
                 kept.offset,
                 kept.at_ms,
+                kept.vouched_by,
             )
             run.counted_from = len(run.out)
             self._fire_due(session, run, kept.at_ms)
@@ -250,9 +251,8 @@ class CommandHandler:
         run.counted_from = len(run.out)
 
     def _stamp(self, session: Session, run: _Run, body: r.EventBody, actor: str) -> r.Event:
-        received, head = run.received, session.head
+        received, head, seq = run.received, session.head, session.head.seq + 1
         header = received.command.header
-        seq = head.seq + 1
         remembered = None if run.by_clock else received.command_hash
         envelope = r.Envelope(
             tenant=session.tenant,
@@ -273,6 +273,7 @@ class CommandHandler:
             control_offset=self._facts.control_offset,
             versions_seq=seq if isinstance(body, r.TurnStarted) else head.versions_seq,
             prev_hash=head.hash,
+            vouched_by=received.vouched_by,
         )
         event = r.Event(envelope, body)
         requested = session.requested_by(event)

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import structlog
 
+from ..commands.identity import INSECURE, Identity
 from ..commands.models import Command, CommandHeader, FireTimer
 from ..commands.wire import encode_command
 from ..events.headers import record_headers
@@ -105,6 +106,7 @@ class Loop:
         settings: LoopSettings,
         clock: Clock,
         *,
+        identity: Identity = INSECURE,
         quotas: Quotas | None = None,
         open_partition: Callable[[int], Partition] | None = None,
         pause: Callable[[int], None] | None = None,
@@ -112,15 +114,13 @@ class Loop:
     ) -> None:
         """`pause` waits for some milliseconds, to gather commands under load; without it nothing is gathered.
 
-        `control` says by which policy to decide; without it the handler's facts stay as they are.
+        `control` says by which policy to decide; without it the handler's facts stay as they are. `identity` judges every
+        command before anything is made of it, and signs wake-ups; by default all are believed.
         """
-        self._log = log
-        self._topics = topics
-        self._settings = settings
-        self._clock = clock
-        self._handler = handler
-        self._control = control
-        self._folder = Folder(topics, handler, quotas)
+        self._log, self._topics = log, topics
+        self._settings, self._clock = settings, clock
+        self._handler, self._control, self._identity = handler, control, identity
+        self._folder = Folder(topics, handler, quotas, identity)
         self._let_go = handler.let_go
         self._open_partition = open_partition or self._partition
         self._listener = Listener()
@@ -356,12 +356,15 @@ class Loop:
         tenant, session_id = split_key(key)
         command_id = f"wake:{timer.timer_id}:{timer.due_ms}"
         header = CommandHeader(tenant, session_id, command_id, now_ms, ENGINE, None, "timer", None)
-        encoded = encode_command(Command(header, timer))
+        command, topic = Command(header, timer), self._topics.commands
+        encoded = encode_command(command)
+        headers = record_headers(encoded, f"{key.decode()}/{command_id}")
+        headers.extend(self._identity.sign(command, topic, key, encoded.value))
         wakes.produce(
-            self._topics.commands,
+            topic,
             key=key,
             value=encoded.value,
-            headers=record_headers(encoded, f"{key.decode()}/{command_id}"),
+            headers=headers,
             partition=partition.number,
         )
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..commands.check import Refusal
+from ..commands.identity import INSECURE, Identity
 from ..commands.models import INTERNAL, Command
 from ..commands.wire import command_hash, read_command
 from ..events import freezing
@@ -81,10 +82,15 @@ class Folder:
     """Folds commands of one partition into outputs, on scratch copies of its sessions."""
 
     def __init__(
-        self, topics: Topics, handler: CommandHandler, quotas: Quotas | None = None
+        self,
+        topics: Topics,
+        handler: CommandHandler,
+        quotas: Quotas | None = None,
+        identity: Identity = INSECURE,
     ) -> None:
         self._topics = topics
         self._quotas = quotas or Quotas()
+        self._identity = identity
         self._handler = handler
         self._since_mark: dict[int, int] = {}
 
@@ -116,6 +122,10 @@ class Folder:
             told = f"the record's key is {record.key!r}, its header says {key!r}"
             self._turn_away(folded, record, "key_mismatch", told)
             return
+        evidence = self._identity.check(command, stored, record)
+        if isinstance(evidence, Refusal):
+            self._refuse(folded, record, command, evidence)
+            return
         hashed = None if isinstance(command.body, INTERNAL) else command_hash(stored)
         received = Received(
             command,
@@ -125,6 +135,7 @@ class Folder:
             record.partition,
             record.offset,
             record.timestamp_ms,
+            evidence.kid,
         )
         session = folded.scratch.get(key)
         if session is None:

@@ -25,7 +25,10 @@ ENGINE = "engine"
 
 @freezing.dataclass(frozen=True, slots=True)
 class Received:
-    """A command as read from the log. `command_hash` is null for internal ones, which need no memory."""
+    """A command as read from the log. `command_hash` is null for internal ones, which need no memory.
+
+    `vouched_by` is the key that signed it, as `commands/identity.py` found it; null where nothing is signed.
+    """
 
     command: m.Command
     encoded: Encoded
@@ -34,6 +37,7 @@ class Received:
     partition: int
     offset: int
     timestamp_ms: int
+    vouched_by: str | None = None
 
 
 @freezing.dataclass(frozen=True, slots=True)

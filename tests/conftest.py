@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import structlog
 
+from wakeful.deploy.keyfile import ensure_local_keys
 from wakeful.deploy.logs import Handler
 from wakeful.deploy.stack import Endpoints, Stack, StackError
 from wakeful.projections import probe
@@ -72,6 +73,14 @@ def endpoints(stack: Stack) -> Endpoints:
     found = stack.endpoints()
     assert found is not None
     return found
+
+
+@pytest.fixture(scope="session")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A keyring with what one machine needs: processes that are told of it sign, and ask for signatures."""
+    path = tmp_path_factory.mktemp("keys") / "keys.json"
+    ensure_local_keys(path)
+    return path
 
 
 @pytest.fixture(scope="session")

@@ -75,6 +75,7 @@ def client(given: Settings, log: Log, *, actor: str | None = None) -> Iterator[C
     from ...commands.client import Client
     from ..blobs import blobs_of
     from ..clock import SystemClock
+    from ..identity import identity_of
 
     with Client(
         log,
@@ -84,6 +85,7 @@ def client(given: Settings, log: Log, *, actor: str | None = None) -> Iterator[C
         channel=CHANNEL,
         digest_key=given.digest_key,
         blobs=blobs_of(given),
+        identity=identity_of(given, log),
         now_ms=SystemClock().now_ms,
     ) as opened:
         yield opened

@@ -70,6 +70,7 @@ def _all(given: Settings) -> Iterator[Finding]:
         if all(one.verdict == "ok" for one in views):
             yield from _looked("tenants", lambda: _tenants(given))
     yield from of_settings(given)
+    yield from _looked("keys", lambda: _keys(given))
     yield from _looked("blobs", lambda: _store(given))
 
 
@@ -126,6 +127,19 @@ def _redis(given: Settings) -> list[Finding]:
         to_do = "mend it, or unset WAKEFUL_REDIS: calls may be repeated after a rebalance"
         return [Finding("redis", "advice", f"no answer from {address} ({error})", to_do)]
     return [Finding("redis", "ok", f"{address} answers")]
+
+
+def _keys(given: Settings) -> list[Finding]:
+    """Whether commands are signed here, and whether the keyring can be used."""
+    from ..identity import key_file
+
+    if given.insecure:
+        told = "every command is believed, whoever can write to the topic"
+        to_do = "unset WAKEFUL_INSECURE, except on your own machine ('wakeful keys new' makes keys)"
+        return [Finding("keys", "advice", told, to_do)]
+    found = key_file(given)
+    signing = sum(key.signs for key in found.ring().keys) if found is not None else 0
+    return [Finding("keys", "ok", f"commands are signed; {signing} keys of {given.keys} sign")]
 
 
 def _topics(given: Settings) -> list[Finding]:

@@ -23,6 +23,7 @@ from . import (
     audit,
     doctor,
     explaining,
+    keys,
     ledger,
     letters,
     policy,
@@ -60,6 +61,7 @@ app.command("run", rich_help_panel=RUN)(run.run)
 app.command("processor", rich_help_panel=RUN)(run.processor)
 app.command("worker", rich_help_panel=RUN)(run.worker)
 app.command("projector", rich_help_panel=RUN)(run.projector)
+app.add_typer(keys.app, name="keys", rich_help_panel=RUN)
 app.add_typer(topics.app, name="topics", rich_help_panel=RUN)
 app.add_typer(policy.app, name="policy", rich_help_panel=RUN)
 app.add_typer(projections.app, name="projections", rich_help_panel=RUN)

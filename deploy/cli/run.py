@@ -37,6 +37,7 @@ def run(
 
     Creates missing topics first. Ctrl-C or SIGTERM drains and ends all. Logs: WAKEFUL_HOME/logs.
     """
+    from ..identity import identity_of
     from ..loading import load_user_app
     from ..processes import apply_topics, on_signal
     from ..supervisor import Supervisor
@@ -45,6 +46,9 @@ def run(
     given = _with_logs("supervisor")
     app = load_user_app(target, need_workflows=processors > 0)
     with kafka(given, may_be_empty=True) as log:
+        for role, count in (("processor", processors), ("worker", workers)):
+            if count:
+                identity_of(given, log, role=role)  # said once, here, and not by every child
         created = apply_topics(log, given, app.queues)
     if created:
         note(f"created {len(created)} topics of namespace {given.namespace}")
@@ -71,6 +75,8 @@ def run(
             note(
                 "digests are keyed with what everybody knows: set WAKEFUL_DIGEST_KEY elsewhere than here"
             )
+        if given.insecure:
+            note("commands are believed whoever sends them: WAKEFUL_INSECURE=1 is set")
         note(
             "Ctrl-C ends it; open a session from another terminal: 'wakeful session open WORKFLOW'"
         )

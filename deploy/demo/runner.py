@@ -19,6 +19,7 @@ from ...events.log.kafka import KafkaLog
 from ...processors.app import load_app
 from ..blobs import blobs_of
 from ..clock import SystemClock
+from ..identity import identity_of
 from ..processes import apply_topics, check_cluster, prepare_views
 from ..settings import Settings, load_settings
 from ..supervisor import Supervisor
@@ -208,6 +209,7 @@ def _client(log: KafkaLog, settings: Settings, actor: str) -> Client:
         channel="demo",
         digest_key=settings.digest_key,
         blobs=blobs_of(settings),
+        identity=identity_of(settings, log),
         now_ms=SystemClock().now_ms,
     )
 

@@ -23,8 +23,8 @@ from ...events.records import Event
 from ...events.verdicts import APPROVE, GRANTED, REJECT
 from ...processors.activities.settled import result_id
 from ...processors.simulation.actors import DIGEST_KEY, GROUP
-from ...processors.simulation.clients import TENANT
 from ...processors.simulation.clock import START_MS
+from ...processors.simulation.forgers import TENANT
 from ...processors.simulation.tools import APPROVED_ABOVE, refund
 from ...processors.simulation.worker import worker_group
 from ...processors.simulation.workload import QUEUES
@@ -37,6 +37,7 @@ from . import arriving, deciding
 from .flooding import others_are_let_in
 from .payments import payments
 from .projecting import Database
+from .vouching import vouched
 
 ENGINE_HOLDS = (
     "engine_fault",
@@ -92,6 +93,7 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
     findings.extend("I3", _disposed_once(evidence, events, commands))
     findings.extend("quotas", others_are_let_in(evidence))
     findings.extend("I21", _log_time(evidence, events))
+    findings.extend("I27", vouched(evidence, events, commands))
     findings.extend("I24", _decisions_name_what_they_decide(events, commands))
     control = world.log.dump(world.topics.control)
     findings.extend("I25", deciding.decisions_are_allowed(control, events))
@@ -250,7 +252,7 @@ def _recorded_work_is_not_redone(world: World, evidence: Evidence) -> Iterator[s
     """No worker starts what was recorded before it was given the task's partition."""
     recorded: dict[str, tuple[Place, int]] = {}
     for record in evidence.commands:
-        found = result_id(record)
+        found = result_id(record, world.scene.identity)
         if found is not None:
             recorded.setdefault(found, (Place(record.topic, record.partition), record.offset))
     for start in world.starts:
@@ -264,7 +266,7 @@ def _recorded_work_is_not_redone(world: World, evidence: Evidence) -> Iterator[s
 
 def _tasks_are_done(world: World, evidence: Evidence, events: Sequence[Event]) -> Iterator[str]:
     """Each task below its workers' committed offset has a result, unless nobody waits for one any more."""
-    results = {result_id(record) for record in evidence.commands}
+    results = {result_id(record, world.scene.identity) for record in evidence.commands}
     committed = {
         place: offset
         for queue in QUEUES

@@ -33,6 +33,7 @@ def against_the_model(world: World) -> tuple[Model, list[str]]:
             blobs=world.scene.blobs,
             always_replay=not world.plan.always_replay,
             in_force=_in_force(world),
+            identity=world.scene.identity,
         )
     flooded = {FLOODED} if world.plan.floods else set()
     model.leave(flooded)  # what was metered is forgotten in a restart, which the model has none of

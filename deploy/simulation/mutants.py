@@ -30,6 +30,7 @@ from . import mistakes as wrong
 from . import state_mistakes as state_wrong
 from .contract_mutants import CONTRACT_MUTANTS
 from .flooding import FLOOD_MUTANTS
+from .identity_mistakes import IDENTITY_MUTANTS
 from .planting import Mutant, plant
 from .policy_mutants import POLICY_MUTANTS
 
@@ -170,5 +171,6 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *CONTRACT_MUTANTS,
     *POLICY_MUTANTS,
+    *IDENTITY_MUTANTS,
     *FLOOD_MUTANTS,
 )

@@ -11,6 +11,7 @@ from time import monotonic
 from typing import Literal
 
 from ...events.log import probe
+from ..home import KEYS_FILE
 from . import docker
 from .docker import Docker
 from .errors import StackError
@@ -93,6 +94,7 @@ class Stack:
             failures = [str(error) for start in starts if (error := start.exception())]
             if failures:
                 raise StackError("\n".join(failures)) from starts[0].exception()
+            self._make_keys(say)
             return _endpoints({record.service: record for record in (s.result() for s in starts)})
 
     def endpoints(self) -> Endpoints | None:
@@ -142,6 +144,8 @@ class Stack:
                 _provider(record).remove(record)
             shutil.rmtree(self.home / "logs", ignore_errors=True)
             self._file.path.unlink(missing_ok=True)
+            for name in (KEYS_FILE, f"{KEYS_FILE}.lock"):  # of this stack's cluster, which is gone
+                (self.home / name).unlink(missing_ok=True)
         # other things of the project's may lie here; an empty folder is of no use to anyone
         (self.home / "lock").unlink(missing_ok=True)
         if not any(self.home.iterdir()):
@@ -205,6 +209,16 @@ class Stack:
                 self._file.save(state)
 
         return remember
+
+    def _make_keys(self, report: Callable[[str], None]) -> None:
+        """A keyring for this machine, once: what runs in this home signs with it, and believes nobody else."""
+        from ..keyfile import ensure_local_keys
+
+        elsewhere = (
+            self._environ.get("WAKEFUL_KEYS") or self._environ.get("WAKEFUL_INSECURE") == "1"
+        )
+        if not elsewhere and ensure_local_keys(self.home / KEYS_FILE):
+            report(f"keys: made {self.home / KEYS_FILE}, for this machine alone")
 
     def _choose(self) -> list[Provider]:
         urls = {name: self._environ.get(f"WAKEFUL_{name.upper()}", "") for name in SERVICES}

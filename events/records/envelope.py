@@ -86,7 +86,10 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """What every event says besides its fact. `prev_hash` chains the session; see `events/hashing.py`."""
+    """What every event says besides its fact. `prev_hash` chains the session; see `events/hashing.py`.
+
+    `vouched_by` is the key that signed the command of its cause; null where commands are not signed.
+    """
 
     tenant: str
     session_id: str
@@ -99,3 +102,4 @@ class Envelope:
     control_offset: int | None
     versions_seq: int | None
     prev_hash: bytes
+    vouched_by: str | None = None

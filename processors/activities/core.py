@@ -25,6 +25,7 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
+from ...commands.identity import INSECURE, Identity
 from ...commands.models import ReturnActivity
 from ...events.errors import InvalidKey, Undecodable
 from ...events.keys import attempt_id
@@ -80,21 +81,20 @@ class WorkerCore:
         seat: Seat,
         worker_id: str,
         now_ms: Callable[[], int],
+        identity: Identity = INSECURE,
         hit: Callable[[str], None] = no_failpoint,
         draining: Callable[[Sequence[Place]], None] = lambda _places: None,
     ) -> None:
         self.queue = queue
         self.counts = Counts()
         self.offsets = Offsets()
-        self._log = log
-        self._topics = topics
+        self._log, self._topics = log, topics
         self._seat = seat
         self._worker_id = worker_id
         self._now_ms = now_ms
-        self._reports = Reports(topics, worker_id, now_ms)
-        self._hit = hit
-        self._draining = draining
-        self._settled = Settled(log, topics.commands, late_ms=LATE_MS)
+        self._reports = Reports(topics, worker_id, now_ms, identity)
+        self._hit, self._draining = hit, draining
+        self._settled = Settled(log, topics.commands, late_ms=LATE_MS, identity=identity)
         self._group: Group | None = None
         self._arriving: set[Place] = set()
         self._jobs: dict[str, Job] = {}

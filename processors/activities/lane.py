@@ -18,6 +18,7 @@ from functools import partial
 
 import structlog
 
+from ...commands.identity import Identity
 from ...events.contracts import LOOKUP
 from ...events.log.protocol import Log, Place
 from ...events.topics import Topics
@@ -69,6 +70,7 @@ class Lane:
         seat: Seat,
         worker_id: str,
         now_ms: Callable[[], int],
+        identity: Identity,
         monotonic: Callable[[], float],
         concurrency: int,
         sync_concurrency: int,
@@ -82,17 +84,15 @@ class Lane:
             seat=seat,
             worker_id=worker_id,
             now_ms=now_ms,
+            identity=identity,
             hit=hit,
             draining=self._drain_places,
         )
         self.ended = threading.Event()
-        self._runner = runner
-        self._hit = hit
-        self._monotonic = monotonic
+        self._runner, self._hit, self._monotonic = runner, hit, monotonic
         self._concurrency, self._sync_concurrency = concurrency, sync_concurrency
         self._drain_ms = drain_ms
-        self._stopping = threading.Event()
-        self._moved = threading.Event()
+        self._stopping, self._moved = threading.Event(), threading.Event()
         self._waiting = Waiting(self._needs_thread, killers.holds_back)
         self._tasks: dict[asyncio.Task[None], Job] = {}
         self._threads = Threads(f"activity-{queue}", threads_max=sync_concurrency)

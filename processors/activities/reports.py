@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import structlog
+
+from ...commands.identity import INSECURE, Identity
+from ...commands.keyring import NoKey
 from ...commands.models import Command, CommandBody, CommandHeader
 from ...commands.wire import encode_command
 from ...events.errors import InvalidKey, Undecodable
@@ -14,17 +18,29 @@ from ...events.records import ActivityTask
 from ...events.topics import Topics
 from .sending import Send
 
+logger = structlog.get_logger("wakeful.worker")
+
 
 class Reports:
     """On behalf of one worker, in its name."""
 
-    def __init__(self, topics: Topics, worker_id: str, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        topics: Topics,
+        worker_id: str,
+        now_ms: Callable[[], int],
+        identity: Identity = INSECURE,
+    ) -> None:
         self._topics = topics
+        self._identity = identity
         self._worker_id = worker_id
         self._now_ms = now_ms
 
     def command(self, task: ActivityTask, command_id: str, body: CommandBody) -> Send:
-        """To the session of this task; the same id, whichever worker says it."""
+        """To the session of this task; the same id, whichever worker says it.
+
+        A worker without a key for this tenant says it all the same: what was done is then found among the dead letters.
+        """
         header = CommandHeader(
             tenant=task.tenant,
             session_id=task.session_id,
@@ -35,9 +51,15 @@ class Reports:
             channel="worker",
             expected_seq=None,
         )
-        encoded = encode_command(Command(header, body))
+        command, topic = Command(header, body), self._topics.commands
+        encoded = encode_command(command)
         key = session_key(task.tenant, task.session_id)
-        return Send(self._topics.commands, key, encoded.value, record_headers(encoded, command_id))
+        headers = record_headers(encoded, command_id)
+        try:
+            headers.extend(self._identity.sign(command, topic, key, encoded.value))
+        except NoKey as error:
+            logger.error("a report goes out unsigned and will be refused", why=error.message)  # noqa: TRY400
+        return Send(topic, key, encoded.value, headers)
 
     def dead_letter(self, record: Record, error: Undecodable | InvalidKey) -> Send:
         """The record as it is, with the reason why nobody can run it."""

@@ -8,6 +8,8 @@ tasks (`AHEAD_MAX` at most) and then through the commands once, from the time of
 - After a long outage most tasks are past their deadlines by the log's clock; they ask for nothing.
 - Headers only say where to look: a result counts for the session, activity and attempt that its bytes name, and only
   under that session's key, which is how the session processor takes it.
+- Only what a key vouches for that this worker knows counts, too: a stranger's result must not keep a task from being
+  run. So workers of one queue share a key, or know the public halves of each other's.
 """
 
 from __future__ import annotations
@@ -17,8 +19,10 @@ from dataclasses import dataclass
 
 import structlog
 
+from ...commands.check import Refusal
+from ...commands.identity import INSECURE, Identity
 from ...commands.models import CompleteActivity, FailActivity
-from ...commands.wire import decode_command
+from ...commands.wire import read_command
 from ...events.codec import decode_task
 from ...events.errors import InvalidKey, Undecodable
 from ...events.headers import find
@@ -66,7 +70,13 @@ class Settled:
     """The command ids of results found by the last look-up, and up to which offsets of the tasks it answers."""
 
     def __init__(
-        self, log: Log, commands_topic: str, *, late_ms: int, ahead_max: int = AHEAD_MAX
+        self,
+        log: Log,
+        commands_topic: str,
+        *,
+        late_ms: int,
+        ahead_max: int = AHEAD_MAX,
+        identity: Identity = INSECURE,
     ) -> None:
         """`late_ms`: how far past its deadline a task is not run any more, so that nobody asks for its result."""
         if ahead_max < 1:
@@ -75,6 +85,7 @@ class Settled:
         self._topic = commands_topic
         self._late_ms = late_ms
         self._ahead_max = ahead_max
+        self._identity = identity
         self._found: set[str] = set()
         self._upto: dict[Place, int] = {}
         self.scans = 0
@@ -132,7 +143,7 @@ class Settled:
         found = set()
         for record in self._records(spans):
             self.scanned += 1
-            command_id = result_id(record)
+            command_id = result_id(record, self._identity)
             if command_id in asked:
                 found.add(command_id)
         logger.debug("results looked up", asked=len(asked), found=len(found), since_ms=since_ms)
@@ -176,20 +187,20 @@ class Settled:
             reader.close()
 
 
-def result_id(record: Record) -> str | None:
+def result_id(record: Record, identity: Identity = INSECURE) -> str | None:
     """The id of the attempt whose result this is, as the session processor would take it; null for all else."""
     type_ = find(record.headers, "ce_type")
     if type_ is not None and type_ not in _TYPES:
         return None
     try:
-        command = decode_command(record.value, record.headers)
+        command, stored = read_command(record.value, record.headers)
         header, body = command.header, command.body
         if not isinstance(body, CompleteActivity | FailActivity):
             return None
         key = session_key(header.tenant, header.session_id)
     except (Undecodable, InvalidKey):
         return None  # the session processor sends it to the dead letters; it settles nothing
-    if record.key != key:
+    if record.key != key or isinstance(identity.check(command, stored, record), Refusal):
         return None  # the same
     own = effect_key(header.tenant, header.session_id, body.activity_id)
     return attempt_id(own, body.attempt)

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
+from ...commands.identity import INSECURE, Identity
 from ...events.blobs import Blobs
 from ...events.log.protocol import Log
 from ...events.topics import Topics
@@ -49,6 +50,7 @@ class Worker:
         digest_key: bytes,
         blobs: Blobs | None = None,
         now_ms: Callable[[], int],
+        identity: Identity = INSECURE,
         queues: Sequence[str] | None = None,
         group: str | None = None,
         instance: str | None = None,
@@ -63,7 +65,8 @@ class Worker:
     ) -> None:
         """`queues` are those of the app by default; the group of a queue is `<namespace>.workers.<queue>`. `instance`: see `Seat`.
 
-        Both limits are per queue. `end` gets the exit code when an activity hangs, and must not return in production.
+        Both limits are per queue. `identity` signs what the worker says, and tells whose recorded results count. `end`
+        gets the exit code when an activity hangs, and must not return in production.
         """
         for what, limit in (("concurrency", concurrency), ("sync_concurrency", sync_concurrency)):
             if limit < 1:
@@ -91,6 +94,7 @@ class Worker:
                 seat=Seat(f"{group or topics.namespace + '.workers'}.{queue}", instance),
                 worker_id=worker_id,
                 now_ms=now_ms,
+                identity=identity,
                 monotonic=monotonic,
                 concurrency=concurrency,
                 sync_concurrency=sync_concurrency,
@@ -100,9 +104,8 @@ class Worker:
             for queue in (app.queues if queues is None else queues)
         ]
         if not self.lanes:
-            raise ValueError(
-                f"{app.name} declares no activities, so a worker has no queue to serve: name one"
-            )
+            told = f"{app.name} declares no activities, so a worker has no queue to serve: name one"
+            raise ValueError(told)
         ended = [lane.ended for lane in self.lanes]
         self._ending = Ending(self.stop, ended, limit_ms=2 * drain_ms + FLUSH_MS, end=end)
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from ...commands.check import Facts
+from ...commands.identity import Identity
 from ...commands.policy import EVERYBODY, Policy
 from ...events import records as r
 from ...events.blobs import MemoryBlobs
@@ -34,6 +35,7 @@ from ..store import Store
 from .clock import SkewedClock, VirtualClock
 from .downstream import Downstream
 from .faults import ProcessLog, SeededFaults
+from .forgers import identity_in
 from .plan import Plan
 from .workload import APP, APPS
 
@@ -69,6 +71,11 @@ class Scene:
     """How processors make a policy of a published set."""
     app: App = field(default_factory=lambda: APP)
     """What is deployed; a careless deploy brings something else besides, for a while."""
+
+    @property
+    def identity(self) -> Identity:
+        """What all of ours sign and judge with."""
+        return identity_in(self.log)
 
 
 class Actor(ABC):
@@ -295,6 +302,7 @@ class ProcessorActor(Actor):
             handler,
             settings,
             self.clock,
+            identity=scene.identity,
             quotas=QUOTAS if plan.floods else None,
             open_partition=self._open,
             control=control,

@@ -18,9 +18,9 @@ from ...events.records import Failure, Outcome
 from ...events.verdicts import APPROVE, REJECT
 from . import arrivals
 from .actors import DIGEST_KEY, Scene
-from .workload import script
+from .forgers import TENANT, Forger
+from .workload import QUEUES, script
 
-TENANT = "acme"
 FLOODER = "flood"
 FLOODED = session_key(FLOODER, "f0")
 FLOOD = 150
@@ -53,6 +53,10 @@ class Clients:
         self._reader.assign(
             {Place(scene.topics.outcomes, n): 0 for n in range(scene.plan.partitions)}
         )
+        self._identity = scene.identity
+        numbers = range(scene.plan.partitions)
+        tasks = [Place(scene.topics.activities(queue), n) for queue in QUEUES for n in numbers]
+        self._forger = Forger(scene.plan.seed, scene.log, scene.topics, tasks)
         self._number = 0
         self._left = scene.plan.commands
         self._opened: set[int] = set()
@@ -207,7 +211,14 @@ class Clients:
         header = command.header
         key = session_key(header.tenant, header.session_id)
         headers = record_headers(encoded, header.command_id)
+        headers.extend(
+            self._identity.sign(command, self._scene.topics.commands, key, encoded.value)
+        )
         self._letters.append(Letter(key, encoded.value, tuple(headers)))
+        forged = self._forger.forge(command, DIGEST_KEY)
+        if forged is not None:
+            self._scene.counts["fault: command forged"] += 1
+            self._letters.append(Letter(*forged))
 
     def _repeat(self) -> None:
         """The same command again: at once, at another time, or under the same id with other words."""

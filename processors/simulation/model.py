@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ...commands.check import Facts
+from ...commands.identity import Identity
 from ...commands.policy import Policy
 from ...events import records as r
 from ...events.blobs import Blobs
@@ -73,11 +74,12 @@ class Model:
         blobs: Blobs,
         always_replay: bool,
         in_force: Callable[[Record], tuple[Policy, int]],
+        identity: Identity,
     ) -> Model:
         """Folds these commands, partition after partition, each by the policy that was in force when it was decided."""
         facts = Facts(DIGEST_KEY, blobs=blobs)
         handler = CommandHandler(APP, facts, always_replay=always_replay)
-        folder = Folder(topics, handler)
+        folder = Folder(topics, handler, identity=identity)
         model = cls(topics, {n: ModelPartition(n, topics) for n in range(partitions)})
         for record in commands:
             handler.go_by(*in_force(record))

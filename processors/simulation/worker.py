@@ -94,8 +94,7 @@ class WorkerActor(Actor):
         )
         self._waiting: list[Job] = []
         self._running: list[_Running] = []
-        self._quiet = 0
-        self._heard_ms = 0
+        self._quiet = self._heard_ms = 0
 
     @property
     def idle(self) -> bool:
@@ -121,6 +120,7 @@ class WorkerActor(Actor):
             seat=Seat(worker_group(self.queue), self._instance),
             worker_id=self.name,
             now_ms=self.scene.clock.now_ms,
+            identity=self.scene.identity,
             hit=self._hit,
             draining=self._draining,
         )

@@ -17,6 +17,8 @@ from wakeful.commands.client import Client
 from wakeful.commands.models import CompleteActivity
 from wakeful.commands.wire import decode_command
 from wakeful.deploy.clock import SystemClock
+from wakeful.deploy.identity import identity_of
+from wakeful.deploy.keyfile import ensure_local_keys
 from wakeful.deploy.processes import apply_topics, processors_group
 from wakeful.deploy.settings import Settings, load_settings
 from wakeful.deploy.supervisor import Supervisor
@@ -63,6 +65,7 @@ class Rig:
             "WAKEFUL_OPEN_POLICY": "1",
             "WAKEFUL_CHAOS_FOLDER": str(self.folder),
         }
+        ensure_local_keys(home / "home" / "keys.json")
         self.settings: Settings = load_settings(self.environ)
         self.topics = self.settings.topics
         self.log = KafkaLog(kafka, client_id="chaos")
@@ -74,6 +77,7 @@ class Rig:
             actor="ann",
             channel="test",
             digest_key=self.settings.digest_key,
+            identity=identity_of(self.settings, self.log),
             now_ms=SystemClock().now_ms,
         )
         self.sessions: list[str] = []

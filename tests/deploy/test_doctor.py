@@ -9,6 +9,7 @@ from wakeful.deploy.cli import doctor
 from wakeful.deploy.cli.findings import SKEW_MAX_MS, of_clock, of_lag, of_settings, of_topics
 from wakeful.deploy.cli.main import invoke
 from wakeful.deploy.exits import Exit
+from wakeful.deploy.keyfile import ensure_local_keys
 from wakeful.deploy.settings import Settings
 from wakeful.events.topics import Topics
 
@@ -143,3 +144,17 @@ def test_services_that_do_not_answer_are_named_without_passwords(monkeypatch, ca
     )
     assert all(one["to_do"] for one in json.loads(out)["findings"] if one["verdict"] != "ok")
     assert "sekret" not in out
+
+
+def test_it_says_whether_commands_are_signed_and_what_is_wrong_with_the_keyring(tmp_path):
+    path = tmp_path / "keys.json"
+    ensure_local_keys(path)
+    (signed,) = doctor._keys(Settings(keys=path))
+    assert (signed.verdict, "3 keys" in signed.what) == ("ok", True)
+    (believing,) = doctor._keys(Settings(keys=path, insecure=True))
+    assert (believing.verdict, "WAKEFUL_INSECURE" in believing.to_do) == ("advice", True)
+    path.chmod(0o644)
+    (open_to_all,) = doctor._looked("keys", lambda: doctor._keys(Settings(keys=path)))
+    assert (open_to_all.verdict, "chmod 600" in open_to_all.to_do) == ("wrong", True)
+    (none,) = doctor._looked("keys", lambda: doctor._keys(Settings()))
+    assert (none.verdict, "wakeful keys new" in none.to_do) == ("wrong", True)

@@ -29,7 +29,7 @@ Cli = Callable[..., tuple[int, Any, str]]
 
 @pytest.fixture(scope="module")
 def desk(
-    endpoints: Endpoints, postgres_url: str, tmp_path_factory: pytest.TempPathFactory
+    endpoints: Endpoints, postgres_url: str, tmp_path_factory: pytest.TempPathFactory, keys: Path
 ) -> Iterator[tuple[Settings, Supervisor]]:
     """The refund desk, running in a namespace of its own."""
     settings = Settings(
@@ -42,6 +42,7 @@ def desk(
         actor="ann",
         home=tmp_path_factory.mktemp("run"),
         open_policy=True,
+        keys=keys,
         always_replay=True,
     )
     queues = ["default", "payments"]

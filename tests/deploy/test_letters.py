@@ -6,7 +6,12 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
+from tests.commands.keys import command, key, record, signed
+from tests.processors.loops import Cluster
 
+from wakeful.commands.identity import Signed
+from wakeful.commands.keyring import Keyring
+from wakeful.commands.models import OpenSession
 from wakeful.deploy.cli import letters
 from wakeful.deploy.cli.dealing import deal, find_letter, newest_letters, open_letters
 from wakeful.deploy.cli.main import invoke
@@ -197,3 +202,24 @@ def test_of_two_who_send_back_at_once_one_is_stopped_and_the_letter_goes_once(lo
         deal(log, TOPICS, [letter], "redriven", "ann")
     assert len(everything(log, TOPICS.commands)) == 1
     assert deal(log, TOPICS, [letter], "redriven", "ann").before["0@0"].by == "sue"
+
+
+def test_a_signed_letter_goes_back_under_its_own_signature_and_nothing_is_signed_for_a_stranger():
+    late, engine = key("late"), key("engine", "processor")
+    ring = [Keyring([engine])]
+    cluster = Cluster(identity=Signed(lambda: ring[0], "memory"))
+    cluster.start()
+    for session, by in (("s1", late), ("s2", None)):
+        said = command(OpenSession("desk"), session=session, at_ms=cluster.clock.ms)
+        mark = () if by is None else signed(by, said, topic=cluster.topics.commands)
+        found = record(said, *mark)
+        cluster.raw(found.key, found.value, found.headers)
+    cluster.run()
+    assert [letter.reason for letter in cluster.dead()] == ["unknown_key", "unsigned"]
+    ring[0] = Keyring([engine, late])
+    letters = everything(cluster.log, cluster.topics.dead_letters)
+    assert len(deal(cluster.log, cluster.topics, letters, "redriven", "ann").now) == 2
+    cluster.run()
+    assert [e.envelope.vouched_by for e in cluster.events("s1")] == ["late"]
+    assert cluster.events("s2") == []
+    assert [letter.reason for letter in cluster.dead()] == ["unknown_key", "unsigned", "unsigned"]

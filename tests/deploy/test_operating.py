@@ -26,7 +26,7 @@ Cli = Callable[..., tuple[int, Any, str]]
 
 @pytest.fixture(scope="module")
 def desk(
-    endpoints: Endpoints, postgres_url: str, tmp_path_factory: pytest.TempPathFactory
+    endpoints: Endpoints, postgres_url: str, tmp_path_factory: pytest.TempPathFactory, keys: Path
 ) -> Iterator[Settings]:
     """The refund desk, running in a namespace of its own."""
     settings = Settings(
@@ -39,6 +39,7 @@ def desk(
         actor="ann",
         home=tmp_path_factory.mktemp("run"),
         open_policy=True,
+        keys=keys,
     )
     with kafka(settings, may_be_empty=True) as log:
         apply_topics(log, settings, QUEUES)
@@ -133,7 +134,7 @@ def test_the_doctor_finds_a_running_app_in_order(cli: Cli) -> None:
     assert code == Exit.DONE, out
     assert err == "all is well\n"
     verdicts = {line[9:26].strip(): line.split()[0] for line in out.splitlines() if line[0] != " "}
-    names = ("kafka", "postgres", "redis", "topics", "clock", "stored events", "views")
+    names = ("kafka", "postgres", "redis", "topics", "clock", "stored events", "views", "keys")
     assert {name: verdicts[name] for name in names} == dict.fromkeys(names, "ok")
     assert verdicts["lag of processors"] == verdicts["lag of projector"] == "ok"
     code, found, _ = cli("doctor", "--json")
@@ -163,6 +164,23 @@ def test_the_doctor_names_topics_that_are_missing_or_set_otherwise_and_views_tha
     ((views, to_do),) = wrong.items()
     assert "the views in" in views
     assert "'wakeful projector'" in to_do
+
+
+def test_what_nobody_signed_is_refused_by_a_running_app_and_without_keys_nothing_starts(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert cli("session", "open", "refund-desk", "--session", "k1")[0] == Exit.DONE
+    monkeypatch.delenv("WAKEFUL_KEYS")
+    monkeypatch.setenv("WAKEFUL_HOME", str(tmp_path))
+    monkeypatch.setenv("WAKEFUL_INSECURE", "1")  # this client signs nothing, and says so
+    code, _, err = cli("session", "cancel", "k1")
+    assert (code, "CancelSession has no signature" in err) == (Exit.REFUSED, True), err
+    letters = cli("dlq", "list", "--json")[1]
+    assert [one["reason"] for one in letters if one["key"] == "acme/k1"] == ["unsigned"]
+    monkeypatch.setenv("WAKEFUL_INSECURE", "0")
+    for words in (("session", "cancel", "k1"), ("processor", APP), ("worker", APP), ("run", APP)):
+        code, _, err = cli(*words)
+        assert (code, "'wakeful keys new'" in err) == (Exit.USAGE, True), (words, err)
 
 
 def test_whoever_guesses_anothers_session_is_told_what_one_that_is_not_there_would_be(

@@ -102,7 +102,9 @@ def running(home: Path, environ: dict[str, str]) -> Iterator[Desk]:
 
 @pytest.mark.slow
 @pytest.mark.chaos
-def test_the_tour_prints_what_the_readme_says(endpoints, postgres_url, namespace, tmp_path) -> None:
+def test_the_tour_prints_what_the_readme_says(
+    endpoints, postgres_url, namespace, keys, tmp_path
+) -> None:
     environ = {
         **os.environ,
         "WAKEFUL_HOME": str(tmp_path / "home"),
@@ -111,6 +113,7 @@ def test_the_tour_prints_what_the_readme_says(endpoints, postgres_url, namespace
         "WAKEFUL_REDIS": endpoints.redis,
         "WAKEFUL_NAMESPACE": namespace,
         "WAKEFUL_OPEN_POLICY": "1",
+        "WAKEFUL_KEYS": str(keys),
     }
     with running(tmp_path / "home", environ) as desk:
         wait_for_topics(desk)

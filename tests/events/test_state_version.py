@@ -3,7 +3,12 @@
 from wakeful.events.state import STATE_VERSION
 from wakeful.schemas import bundled
 
-WRITTEN_BY = {1: "649a09a71ef5c964", 2: "11da30c8684a7c57", 3: "3b1eedc6acd5c4f9"}
+WRITTEN_BY = {
+    1: "649a09a71ef5c964",
+    2: "11da30c8684a7c57",
+    3: "3b1eedc6acd5c4f9",
+    4: "77ff7efc7fe38277",
+}
 """The schema that each version of the fold stores. A new schema, or a fold that means something else, is a new line."""
 
 

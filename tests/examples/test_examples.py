@@ -60,7 +60,7 @@ def test_the_shop_of_the_refund_desk_knows_nothing_of_wakeful() -> None:
 
 
 @pytest.mark.slow
-def test_hello_asks_pays_and_remembers(endpoints, postgres_url, namespace, tmp_path) -> None:
+def test_hello_asks_pays_and_remembers(endpoints, postgres_url, namespace, keys, tmp_path) -> None:
     environ = {
         **os.environ,
         "WAKEFUL_HOME": str(tmp_path),
@@ -69,6 +69,7 @@ def test_hello_asks_pays_and_remembers(endpoints, postgres_url, namespace, tmp_p
         "WAKEFUL_REDIS": endpoints.redis,
         "WAKEFUL_NAMESPACE": namespace,
         "WAKEFUL_OPEN_POLICY": "1",
+        "WAKEFUL_KEYS": str(keys),
     }
     settings, target = load_settings(environ), str(EXAMPLES / "hello.py")
     queues = load_app(target).queues

@@ -9,6 +9,7 @@ from typing import Any
 
 from tests.processors.desk import KEY, START_MS, desk, find_order, refund, sleeper, stubborn
 from wakeful.commands.check import Facts
+from wakeful.commands.identity import INSECURE, Identity
 from wakeful.commands.models import (
     Command,
     CommandBody,
@@ -54,7 +55,12 @@ class Cluster:
     """One namespace with `partitions` partitions; processors by ordinal."""
 
     def __init__(
-        self, *, partitions: int = 1, faults: Faults | None = None, folder: Path | None = None
+        self,
+        *,
+        partitions: int = 1,
+        faults: Faults | None = None,
+        folder: Path | None = None,
+        identity: Identity = INSECURE,
     ) -> None:
         clock = self.clock = ManualClock()
         # Not through `self`: a cluster in a cycle would be collected by any thread, and its stores closed in there.
@@ -63,6 +69,7 @@ class Cluster:
         self.app = gather((desk, sleeper, stubborn, find_order, refund))
         self.log.create_topics(self.topics.specs(self.app.queues, partitions))
         self.folder = folder
+        self.identity = identity
         self.loops: dict[int, Loop] = {}
         self.running: dict[int, Iterator[str]] = {}
         self.producer = self.log.producer()
@@ -92,6 +99,7 @@ class Cluster:
             handler,
             settings,
             self.clock,
+            identity=self.identity,
             quotas=quotas,
             control=control,
         )
@@ -132,8 +140,10 @@ class Cluster:
         self._commands += 1
         id_ = command_id or f"c{self._commands}"
         header = CommandHeader(tenant, session_id, id_, self.clock.ms, actor, None, "test", None)
-        encoded = encode_command(Command(header, body))
-        self.raw(session_key(tenant, session_id), encoded.value, record_headers(encoded, id_))
+        command, key = Command(header, body), session_key(tenant, session_id)
+        encoded = encode_command(command)
+        vouched = self.identity.sign(command, self.topics.commands, key, encoded.value)
+        self.raw(key, encoded.value, [*record_headers(encoded, id_), *vouched])
 
     def raw(self, key: bytes | None, value: bytes | None, headers: Any = ()) -> None:
         """Any bytes to the commands topic."""

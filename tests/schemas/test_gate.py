@@ -21,6 +21,19 @@ NEXT_ID = 1 + max(
     version.id for version in parse_lock((FOLDER / "ids.lock").read_text("utf-8")).versions
 )
 
+TIMER_ID = next(
+    version.id
+    for version in parse_lock((FOLDER / "ids.lock").read_text("utf-8")).versions
+    if version.file == "TimerFired.avsc"
+)
+
+FIRE_ID = next(
+    version.id
+    for version in parse_lock((FOLDER / "ids.lock").read_text("utf-8")).versions
+    if version.file == "FireTimer.avsc"
+)
+"""A record with one version, which binds nobody beside it."""
+
 Edit = Callable[[dict[str, Any]], None]
 
 
@@ -202,7 +215,7 @@ def test_a_field_with_a_default_passes_and_the_old_version_stays(committed: Path
     before = (committed / "TimerFired.avsc").read_text("utf-8")
     edit(committed, "TimerFired.avsc", add("why", ["null", "string"], default=None))
     assert release(committed) == [f"TimerFired.avsc: new version {NEXT_ID}"]
-    assert (committed / "history" / "TimerFired.1000026.avsc").read_text("utf-8") == before
+    assert (committed / "history" / f"TimerFired.{TIMER_ID}.avsc").read_text("utf-8") == before
     assert problems(committed) == []
     commit(committed)
     assert problems(committed) == []
@@ -228,7 +241,7 @@ def check_all(folder: Path) -> list[str]:
 
 def test_a_committed_id_that_is_gone_or_means_something_else_is_named(committed: Path) -> None:
     lock = (committed / "ids.lock").read_text("utf-8")
-    (committed / "ids.lock").write_text(lock.replace("1000040 ", "1000099 "), "utf-8")
+    (committed / "ids.lock").write_text(lock.replace("1000040 ", f"{NEXT_ID} "), "utf-8")
     assert any("id 1000040 was wakeful.v1.SessionState" in p for p in problems(committed))
 
 
@@ -239,7 +252,7 @@ def test_a_committed_version_binds_even_where_the_lock_and_its_file_were_rewritt
     lock = (committed / "ids.lock").read_text("utf-8")
     (committed / "ids.lock").write_text("draft\n" + lock, "utf-8")
     release(committed, bind=True)  # a draft corrects lines in place
-    assert any("id 1000026 was wakeful.v1.TimerFired" in p for p in problems(committed))
+    assert any(f"id {TIMER_ID} was wakeful.v1.TimerFired" in p for p in problems(committed))
 
 
 def test_a_draft_binds_nobody_and_there_is_no_way_back_to_one(committed: Path) -> None:
@@ -253,9 +266,9 @@ def test_a_draft_may_change_until_it_is_bound(folder: Path) -> None:
     (folder / "ids.lock").write_text("draft\n" + lock, "utf-8")
     git(folder, "init", "-q")
     commit(folder)
-    edit(folder, "TimerFired.avsc", lambda s: s["fields"].pop())
+    edit(folder, "FireTimer.avsc", lambda s: s["fields"].pop())
     assert release(folder, bind=True) == [
-        "TimerFired.avsc: 1000026 corrected, as the lock is a draft"
+        f"FireTimer.avsc: {FIRE_ID} corrected, as the lock is a draft"
     ]
     assert problems(folder) == []
     assert not parse_lock((folder / "ids.lock").read_text("utf-8")).draft

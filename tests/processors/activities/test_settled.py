@@ -1,6 +1,7 @@
 """Looking recorded results up: what counts as one, how much is read for it, and how much is remembered."""
 
 import pytest
+from tests.commands.keys import identity, key, signed
 
 from wakeful.commands.models import Command, CommandHeader, CompleteActivity, SendMessage
 from wakeful.commands.wire import encode_command
@@ -159,3 +160,29 @@ def test_a_look_up_begins_where_retention_ends(bench, hands):
 def test_a_bound_that_answers_nothing_is_refused(bench):
     with pytest.raises(ValueError, match="ahead_max is 0"):
         Settled(bench.log, bench.topics.commands, late_ms=0, ahead_max=0)
+
+
+def test_a_result_that_no_known_key_vouches_for_settles_nothing(bench):
+    """Else a stranger could keep a task from being done by saying that it is."""
+    worker, other = key("worker", "worker"), key("other", "worker")
+    gateway = key("worker", "client")
+    said = Command(
+        CommandHeader("acme", "s1", "acme/s1/1/1#1", 0, "worker:w9", None, "worker", None),
+        CompleteActivity("1.1", 1, json_payload(1, KEY), "w9"),
+    )
+    asked = {"acme/s1/1/1#1"}
+    for mark in (
+        (),
+        signed(other, said, topic=bench.topics.commands),
+        signed(worker, said, topic="elsewhere"),
+    ):
+        put_command(bench, encode_command(said), headers=[*record_headers(command(), "r"), *mark])
+    mine = Settled(bench.log, bench.topics.commands, late_ms=0, identity=identity(worker))
+    assert mine.found_among(asked, 0) == set()
+    mark = signed(worker, said, topic=bench.topics.commands)
+    put_command(bench, encode_command(said), headers=[*record_headers(command(), "r"), *mark])
+    assert mine.found_among(asked, 0) == asked
+    misused = Settled(bench.log, bench.topics.commands, late_ms=0, identity=identity(gateway))
+    assert misused.found_among(asked, 0) == set()
+    believing = Settled(bench.log, bench.topics.commands, late_ms=0)
+    assert believing.found_among(asked, 0) == asked

@@ -1,0 +1,128 @@
+"""Who vouches for a command: signs those that leave, and judges those that come, with the keys there are by then.
+
+Everything that writes to the commands topic is given an `Identity`, and so is the processor that reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Protocol
+
+from ..events.avro import FRAME, Encoded
+from ..events.errors import Undecodable
+from ..events.headers import Header, Headers, find
+from ..events.log.protocol import Record
+from ..schemas import bundled
+from .check import Refusal
+from .keyring import UNKNOWN_KEY, Evidence, Keyring, NoKey
+from .models import Command
+from .signatures import KEY_HEADER, SIGNATURE_HEADER, signed_bytes
+
+
+class Identity(Protocol):
+    """See the module."""
+
+    def sign(self, command: Command, topic: str, key: bytes, value: bytes) -> tuple[Header, ...]:
+        """The headers that vouch for it; `NoKey` where nothing here may."""
+
+    def check(self, command: Command, stored: Encoded, record: Record) -> Evidence | Refusal:
+        """Whether the command in this record is vouched for; asked before anything is made of it."""
+
+
+class Insecure:
+    """Nothing is signed and everybody is believed: for one process in memory, and where `WAKEFUL_INSECURE=1` says so."""
+
+    def sign(self, command: Command, topic: str, key: bytes, value: bytes) -> tuple[Header, ...]:
+        """No headers."""
+        del command, topic, key, value
+        return ()
+
+    def check(self, command: Command, stored: Encoded, record: Record) -> Evidence | Refusal:
+        """No evidence, and no refusal."""
+        del command, stored, record
+        return Evidence(None)
+
+
+INSECURE = Insecure()
+
+
+class Signed:
+    """Signs and judges with the keys that `keys` gives at that moment, for the commands of one cluster.
+
+    `newest` is asked where a key is unknown: whoever gives keys may look for new ones only now and then otherwise.
+    """
+
+    def __init__(
+        self,
+        keys: Callable[[], Keyring],
+        cluster_id: str,
+        *,
+        newest: Callable[[], Keyring] | None = None,
+    ) -> None:
+        self._keys = keys
+        self._newest = newest or keys
+        self._cluster_id = cluster_id
+
+    def sign(self, command: Command, topic: str, key: bytes, value: bytes) -> tuple[Header, ...]:
+        """See `Identity`."""
+        header, kind = command.header, type(command.body).__name__
+        message = signed_bytes(self._cluster_id, topic, key, value)
+        kid, signature = self._keys().sign(
+            message, header.tenant, kind, header.actor, header.issued_at_ms
+        )
+        return (KEY_HEADER, kid.encode()), (SIGNATURE_HEADER, signature)
+
+    def check(self, command: Command, stored: Encoded, record: Record) -> Evidence | Refusal:
+        """See `Identity`.
+
+        The fingerprint's header is not signed, and another schema may fit the same bytes (a release is a
+        cancellation then), so the signed value must name its schema itself, by the id in its frame.
+        """
+        header, kind = command.header, type(command.body).__name__
+        try:
+            mark = _mark(record.headers)
+        except Undecodable as error:
+            return Refusal("identity", error.reason, str(error))
+        if mark is not None and _named_in(stored.value[1:FRAME]) != stored.fingerprint:
+            told = "the id in the signed value's frame is not that of the schema it is read with: write the id of schemas/ids.lock"
+            return Refusal("identity", "other_schema", told)
+        message = signed_bytes(self._cluster_id, record.topic, record.key, record.value)
+        said = (message, mark, header.tenant, kind, header.actor, record.timestamp_ms)
+        found = self._keys().verify(*said)
+        if isinstance(found, Refusal) and found.reason == UNKNOWN_KEY:
+            found = self._newest().verify(*said)
+        return found
+
+
+class Unchecked(Signed):
+    """Signs where it can, and believes everybody: what is on while signatures are being introduced."""
+
+    def sign(self, command: Command, topic: str, key: bytes, value: bytes) -> tuple[Header, ...]:
+        """The headers, or none."""
+        try:
+            return super().sign(command, topic, key, value)
+        except NoKey:
+            return ()
+
+    def check(self, command: Command, stored: Encoded, record: Record) -> Evidence | Refusal:
+        """No evidence, since nothing was looked at, and no refusal."""
+        return INSECURE.check(command, stored, record)
+
+
+def _mark(headers: Headers) -> tuple[str, bytes] | None:
+    """Key id and signature; half of it is none. `Undecodable` where one of them is given twice."""
+    kid, signature = find(headers, KEY_HEADER), find(headers, SIGNATURE_HEADER)
+    if kid is None or signature is None:
+        return None
+    return kid.decode("utf-8", "replace"), signature
+
+
+def _named_in(frame_id: bytes) -> bytes | None:
+    """The fingerprint of the schema with this id, where there is one."""
+    return _fingerprints().get(frame_id)
+
+
+@cache
+def _fingerprints() -> dict[bytes, bytes]:
+    return {v.id.to_bytes(4, "big"): v.fingerprint for v in bundled().lock.versions}

@@ -1,0 +1,223 @@
+"""`keys`: whom this installation believes: new keys, a list without secrets, and the end of old ones."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..exits import Exit, Stopped
+from .context import AsJson
+
+if TYPE_CHECKING:
+    from ...commands.keyring import Key
+
+app = typer.Typer(
+    help="The keys that commands are signed with: make, list, export, add, retire and revoke them.",
+    no_args_is_help=True,
+)
+
+KeyId = Annotated[str, typer.Argument(metavar="KEY", help="A key's id, as 'keys list' shows it.")]
+
+Days = Annotated[
+    float | None, typer.Option(min=0.001, help="Days from now until it ends. (default: never)")
+]
+
+
+@app.command()
+def new(
+    *,
+    role: Annotated[
+        str | None,
+        typer.Option(help="client, gateway, worker or processor. (default: one of each needed)"),
+    ] = None,
+    tenant: Annotated[
+        list[str] | None, typer.Option(help="A tenant it vouches for; repeat. (default: all)")
+    ] = None,
+    algorithm: Annotated[str, typer.Option(help="hmac-sha256 or ed25519.")] = "hmac-sha256",
+    actor: Annotated[
+        str | None, typer.Option(help="The only actor it may name. (default: any)")
+    ] = None,
+    days: Days = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a key and put it into the keyring, which signs with the newest that fits from then on.
+
+    Without --role: a client's, a worker's and a processor's, which is what one machine needs.
+    """
+    from ...events.errors import InvalidKey
+    from ...events.keys import check_id
+    from ..clock import SystemClock
+    from ..keyfile import LOCAL_ROLES, changing, new_key
+
+    until_ms = None if days is None else SystemClock().now_ms() + int(days * 86_400_000)
+    path = _path()
+    try:
+        made = [
+            new_key(
+                _role(one),
+                algorithm=algorithm,
+                tenants=[check_id("tenant", name) for name in tenant or ()],
+                actor=actor,
+                not_after_ms=until_ms,
+            )
+            for one in ([role] if role is not None else LOCAL_ROLES)
+        ]
+    except (ValueError, InvalidKey) as error:
+        raise Stopped(Exit.USAGE, str(error)) from None
+    with changing(path) as keys:
+        keys.extend(made)
+    _show(made, as_json=as_json)
+
+
+@app.command("list")
+def list_(*, as_json: AsJson = False) -> None:
+    """Show the keys of the keyring, without their secrets."""
+    from ..keyfile import read_keys
+
+    _show(read_keys(_path()).keys, as_json=as_json)
+
+
+@app.command()
+def retire(kid: KeyId) -> None:
+    """Sign with this key no more; what it has signed is still believed. Make its successor first."""
+    _set_status(kid, "retired")
+
+
+@app.command()
+def revoke(kid: KeyId) -> None:
+    """Believe this key no more, also what it signed before and has not been read yet. There is no way back."""
+    _set_status(kid, "revoked")
+
+
+@app.command()
+def export(
+    kids: Annotated[list[str], typer.Argument(metavar="KEY...", help="Ids of keys.")],
+    *,
+    to: Annotated[Path, typer.Option(help="The keyring to write; it must not exist.")],
+    secret: Annotated[
+        bool,
+        typer.Option(
+            "--secret",
+            help="With what signs, for the service whose keys they are; else halves that verify.",
+        ),
+    ] = False,
+) -> None:
+    """Write a keyring with some keys only: what a service needs to sign, or what others need to verify it."""
+    from ..keyfile import public_key, read_keys, write_keys
+    from .output import note
+
+    found = [_find(read_keys(_path()).keys, kid) for kid in kids]
+    if to.exists():
+        raise Stopped(Exit.USAGE, f"{to} exists: name a new file, or add to it with 'keys add'")
+    write_keys(to, [key if secret else public_key(key) for key in found])
+    note(f"{to}: {len(found)} keys, {'WITH their secrets' if secret else 'public halves'}")
+
+
+@app.command()
+def add(
+    file: Annotated[Path, typer.Argument(help="A keyring that 'keys export' wrote.")],
+) -> None:
+    """Put the keys of a file into the keyring; a key that is there already, with the same bytes, stays as it is."""
+    from ..keyfile import changing, read_keys
+    from .output import note
+
+    added = read_keys(file).keys
+    with changing(_path()) as keys:
+        there = {key.kid: key for key in keys}
+        for key in added:
+            known = there.get(key.kid)
+            if known is None:
+                keys.append(key)
+            elif known.known != key.known:
+                raise Stopped(
+                    Exit.REFUSED, f"another key is called {key.kid} here: nothing was added"
+                )
+    note(f"{len([k for k in added if k.kid not in there])} of {len(added)} keys added")
+
+
+def _set_status(kid: str, status: str) -> None:
+    from ...commands.keyring import REVOKED
+    from ..keyfile import changing
+    from .output import note
+
+    with changing(_path()) as keys:
+        key = _find(keys, kid)
+        if key.status == REVOKED and status != REVOKED:
+            raise Stopped(Exit.REFUSED, f"key {kid} is revoked, which is for good")
+        keys[keys.index(key)] = replace(key, status=status)
+    note(f"key {kid} is {status}; processes that run see it at once")
+
+
+def _find(keys: Any, kid: str) -> Key:
+    for key in keys:
+        if key.kid == kid:
+            found: Key = key
+            return found
+    raise Stopped(Exit.NOT_FOUND, f"no key {kid!r} in {_path()}: see 'wakeful keys list'")
+
+
+def _role(role: str) -> str:
+    from ...commands.keyring import ROLES
+
+    if role not in ROLES:
+        raise Stopped(Exit.USAGE, f"--role {role} is not one of {', '.join(ROLES)}")
+    return role
+
+
+def _path() -> Path:
+    """The keyring that is meant here, whether or not it exists; no service is asked."""
+    from ..home import KEYS_FILE
+    from ..stack import stack_home
+
+    named = os.environ.get("WAKEFUL_KEYS")
+    return Path(named) if named else stack_home(os.environ) / KEYS_FILE
+
+
+def _show(keys: Any, *, as_json: bool) -> None:
+    from .output import table, write_json
+
+    rows = [_row(key) for key in keys]
+    if as_json:
+        write_json({"file": str(_path()), "keys": rows})
+    else:
+        table(
+            ("key", "status", "algorithm", "role", "tenants", "actor", "until", "signs"),
+            [
+                [
+                    row["kid"],
+                    row["status"],
+                    row["algorithm"],
+                    row["role"],
+                    ", ".join(row["tenants"] or ("all",)),
+                    row["actor"] or "any",
+                    row["not_after"] or "",
+                    "yes" if row["signs"] else "no",
+                ]
+                for row in rows
+            ],
+        )
+
+
+def _row(key: Key) -> dict[str, Any]:
+    """What may be shown of a key."""
+    from datetime import UTC, datetime
+
+    until = key.not_after_ms
+    return {
+        "kid": key.kid,
+        "status": key.status,
+        "algorithm": key.algorithm,
+        "role": key.role,
+        "kinds": sorted(key.kinds),
+        "tenants": None if key.tenants is None else sorted(key.tenants),
+        "actor": key.actor,
+        "not_after": None
+        if until is None
+        else datetime.fromtimestamp(until / 1000, UTC).isoformat(),
+        "signs": key.signs,
+        "public": None if key.public is None else key.public.hex(),
+    }

@@ -1,0 +1,116 @@
+"""Mistakes about who is believed, and the mutants that have them."""
+
+# ruff: noqa: SLF001 - a mistake goes where it would be made, and that is seldom public
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from ...commands import identity, keyring
+from ...commands.check import Refusal
+from ...commands.keyring import Evidence, Key
+from ...commands.signatures import signed_bytes
+from ...events import evolve
+from ...events.log.protocol import Record
+from ...processors.activities import settled
+from ...processors.activities.settled import result_id
+from ...schemas import bundled
+from .planting import Mutant, plant
+
+_beyond = keyring._beyond
+_parked = evolve._parked
+
+
+def _lenient(*reasons: str) -> Callable[..., Refusal | None]:
+    """A check of a key's rights that overlooks some."""
+
+    def beyond(key: Key, *said: object) -> Refusal | None:
+        found = _beyond(key, *said)  # type: ignore[arg-type]
+        return None if found is not None and found.reason in reasons else found
+
+    return beyond
+
+
+def _lets_the_unsigned_pass(
+    self: keyring.Keyring, message: bytes, mark: tuple[str, bytes] | None, *said: object
+) -> Evidence | Refusal:
+    return Evidence(None) if mark is None else _verify(self, message, mark, *said)  # type: ignore[arg-type]
+
+
+_verify = keyring.Keyring.verify
+
+
+def _without_topic(cluster_id: str, topic: str, key: bytes | None, value: bytes | None) -> bytes:
+    del topic
+    return signed_bytes(cluster_id, "", key, value)
+
+
+def _without_cluster(cluster_id: str, topic: str, key: bytes | None, value: bytes | None) -> bytes:
+    del cluster_id
+    return signed_bytes("", topic, key, value)
+
+
+def _believes_the_header(self: identity.Signed, command, stored, record):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+    """Whatever schema the header names is the one the value was signed with."""
+    framed = bundled().of_fingerprint(stored.fingerprint)
+    if framed is None:
+        return _check(self, command, stored, record)
+    honest = replace(stored, value=stored.value[:1] + framed.id.to_bytes(4, "big") + stored.body)
+    return _check(self, command, honest, record)
+
+
+_check = identity.Signed.check
+
+
+def _forgets_who_vouched(*said: object) -> object:
+    return replace(_parked(*said), vouched_by=None)  # type: ignore[arg-type]
+
+
+def _anybodys_result(record: Record, _identity: object) -> str | None:
+    return result_id(record)
+
+
+IDENTITY_MUTANTS: tuple[Mutant, ...] = (
+    Mutant("verifies no signature", plant((keyring, "verifies", lambda *_: True)), seed=3),
+    Mutant(
+        "lets unsigned commands pass",
+        plant((keyring.Keyring, "verify", _lets_the_unsigned_pass)),
+        seed=42,
+    ),
+    Mutant(
+        "checks no tenant of a key", plant((keyring, "_beyond", _lenient("wrong_tenant"))), seed=3
+    ),
+    Mutant(
+        "lets each key say everything", plant((keyring, "_beyond", _lenient("wrong_kind"))), seed=24
+    ),
+    Mutant(
+        "believes the actor in the command",
+        plant((keyring, "_beyond", _lenient("forged_actor"))),
+        seed=3,
+    ),
+    Mutant(
+        "believes keys that are over",
+        plant((keyring, "_beyond", _lenient("revoked_key", "expired_key"))),
+        seed=3,
+    ),
+    Mutant("leaves the topic unsigned", plant((identity, "signed_bytes", _without_topic)), seed=24),
+    Mutant(
+        "leaves the cluster unsigned", plant((identity, "signed_bytes", _without_cluster)), seed=3
+    ),
+    Mutant(
+        "reads a signed value by any schema",
+        plant((identity.Signed, "check", _believes_the_header)),
+        seed=3,
+    ),
+    Mutant(
+        "forgets who vouched for what it keeps",
+        plant((evolve, "_parked", _forgets_who_vouched)),
+        seed=16,
+    ),
+    Mutant(
+        "worker takes anybody's word for a result",
+        plant((settled, "result_id", _anybodys_result)),
+        seed=4_288,
+    ),
+)

@@ -1,0 +1,52 @@
+"""Whether every fact was vouched for: no event comes of a forged command, and each names the key that signed its cause."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ...commands import models as m
+from ...commands.signatures import KEY_HEADER
+from ...events.headers import dead_letter_in
+from ...events.log.protocol import Record
+from ...events.records import Event
+from ...processors.simulation.forgers import FORGED
+from ...projections.audit import Evidence
+
+Place = tuple[int, int]
+
+
+def vouched(
+    evidence: Evidence, events: Sequence[Event], commands: Mapping[Place, m.Command]
+) -> Iterator[str]:
+    """I27: what was forged left an outcome and a dead letter and nothing else; all else has its evidence."""
+    kids = {(record.partition, record.offset): _kid(record) for record in evidence.commands}
+    for event in events:
+        envelope = event.envelope
+        cause = envelope.cause
+        where = f"{envelope.session_id} seq {envelope.seq} ({type(event.body).__name__})"
+        if cause.command_id.startswith(FORGED):
+            yield f"{where} comes of a forged command, {cause.command_id}"
+        kid = kids.get((cause.partition, cause.offset))
+        if envelope.vouched_by != kid:
+            yield f"{where} says {envelope.vouched_by} vouched for its command, it was {kid}"
+    letters = [
+        letter
+        for record in evidence.dead_letters
+        if (letter := dead_letter_in(record.headers)) is not None
+        and letter.topic == evidence.topics.commands
+    ]
+    dead = {(letter.partition, letter.offset) for letter in letters}
+    many = [letter for letter in letters if letter.count > 1]
+    for place, command in commands.items():
+        forged = command.header.command_id.startswith(FORGED)
+        told = place in dead or any(
+            letter.partition == place[0] and letter.offset <= place[1] <= letter.last_offset
+            for letter in many
+        )
+        if evidence.quiescent and forged and not told:
+            yield f"forged command {command.header.command_id} at {place} is not among the dead letters"
+
+
+def _kid(record: Record) -> str | None:
+    found = dict(record.headers).get(KEY_HEADER)
+    return None if found is None else found.decode()

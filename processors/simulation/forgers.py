@@ -1,0 +1,205 @@
+"""Strangers who can write to the commands topic, and keys that are not theirs to use, or not for that.
+
+Each of their commands could do harm: it answers what is asked, ends a session, or reports a result. Its id begins with
+`FORGED`, and no event may come of it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from hashlib import sha256
+
+from ...commands import models as m
+from ...commands.identity import Identity, Signed
+from ...commands.keyring import RETIRED, REVOKED, ROLES, Key, Keyring
+from ...commands.signatures import HMAC_SHA256, KEY_HEADER, SIGNATURE_HEADER
+from ...commands.wire import encode_command
+from ...events.avro import Encoded
+from ...events.codec import decode_task
+from ...events.headers import FINGERPRINT, Header, record_headers
+from ...events.keys import session_key
+from ...events.log.protocol import Isolation, Log, Place, Record
+from ...events.payloads import json_payload
+from ...events.records import ActivityTask
+from ...events.topics import Topics
+
+FORGED = "forged:"
+
+TENANT = "acme"
+
+FORGERS = (3, 11, 24, 29, 37)
+"""Of so many kinds of seeds those with forgers in them; in the others everybody is who he says."""
+
+KINDS_OF_SEEDS = 39
+
+SHARE = 0.4
+"""Forged commands per real one."""
+
+NEWEST = 3
+"""Of the attempts that he has seen handed out, the ones whose results he forges."""
+
+
+def _key(kid: str, role: str, **more: object) -> Key:
+    secret = sha256(f"simulation/{kid}".encode()).digest()
+    key = Key(kid, HMAC_SHA256, secret, None, frozenset({TENANT}), ROLES[role], role=role)
+    return replace(key, **more)  # type: ignore[arg-type]
+
+
+ENGINE = _key("engine", "processor", tenants=None)
+WORKER = _key("worker", "worker")
+PEOPLE = _key("people", "client", tenants=frozenset({TENANT, "flood"}))
+OTHERS = _key("others", "client", tenants=frozenset({"other"}))
+CAROL = _key("carol", "client", actor="carol")
+OLD = _key("old", "client", status=RETIRED)
+STOLEN = _key("stolen", "client", status=REVOKED)
+ENDED = _key("ended", "client", not_after_ms=1)
+UNKNOWN = _key("unknown", "client")
+
+RING = Keyring((ENGINE, WORKER, PEOPLE, OTHERS, CAROL, OLD, STOLEN, ENDED))
+
+
+def identity_in(log: Log) -> Identity:
+    """What the engine signs and judges with in the simulation: all of the keys."""
+    return Signed(lambda: RING, log.cluster_id())
+
+
+class Forger:
+    """Turns some of the real commands into harmful ones of his own; his dice are his own, too."""
+
+    def __init__(self, seed: int, log: Log, topics: Topics, tasks: Sequence[Place]) -> None:
+        """`tasks` are where attempts are handed out: he reads along."""
+        self.active = seed % KINDS_OF_SEEDS in FORGERS
+        self._rng = random.Random(f"forger/{seed}")
+        self._cluster_id = log.cluster_id()
+        self._topic = topics.commands
+        self._number = 0
+        self._seen: list[ActivityTask] = []
+        if self.active:
+            self._reader = log.reader(Isolation.COMMITTED)
+            self._reader.assign(dict.fromkeys(tasks, 0))
+
+    def forge(
+        self, real: m.Command, digest_key: bytes
+    ) -> tuple[bytes, bytes, tuple[Header, ...]] | None:
+        """Key, value and headers of a record, or nothing."""
+        if not self.active or real.header.tenant != TENANT or self._rng.random() >= SHARE:
+            return None
+        self._number += 1
+        session_id, body = self._harm(real, digest_key)
+        header = replace(
+            real.header,
+            command_id=f"{FORGED}{self._number}",
+            session_id=session_id,
+            expected_seq=None,
+        )
+        command = m.Command(header, body)
+        encoded = encode_command(command)
+        key = session_key(TENANT, header.session_id)
+        headers = record_headers(encoded, header.command_id)
+        way = self._rng.choice(_ways(body))
+        return key, encoded.value, (*way(self, command, key, encoded, headers),)
+
+    def _harm(self, real: m.Command, digest_key: bytes) -> tuple[str, m.CommandBody]:
+        """What a forger is after, and in which session: the decision that was given, a result of his own, an end."""
+        there = self._reader.poll(100, 0)
+        self._seen += [decode_task(i.value, i.headers) for i in there if isinstance(i, Record)]
+        roll, session_id = self._rng.random(), real.header.session_id
+        result = json_payload("forged", digest_key)
+        if isinstance(real.body, m.DecideApproval):
+            return session_id, real.body
+        if roll < 0.6 and self._seen:
+            task = self._rng.choice(self._seen[-NEWEST:])
+            forged = m.CompleteActivity(task.activity_id, task.attempt, result, "eve")
+            return task.session_id, forged
+        if roll < 0.8:
+            return session_id, m.ReleaseSession("go on")
+        return session_id, m.SendMessage(result) if roll < 0.9 else m.CancelSession("enough")
+
+    def signed_by(
+        self, kid: Key, command: m.Command, key: bytes, value: bytes, topic: str, cluster: str
+    ) -> tuple[Header, ...]:
+        """The mark that this key makes, whether or not it may: the forger has it in his hands."""
+        willing = replace(
+            kid, kinds=RING_KINDS, tenants=None, actor=None, status="active", not_after_ms=None
+        )
+        return Signed(lambda: Keyring((willing,)), cluster).sign(command, topic, key, value)
+
+    @property
+    def here(self) -> tuple[str, str]:
+        """Topic and cluster, as they are."""
+        return self._topic, self._cluster_id
+
+
+RING_KINDS = frozenset().union(*ROLES.values())
+
+Way = Callable[[Forger, m.Command, bytes, Encoded, list[Header]], list[Header]]
+
+
+def _ways(body: m.CommandBody) -> tuple[Way, ...]:
+    """All ways to get by that no right of this command's own kind covers."""
+    reported = isinstance(body, m.CompleteActivity)
+    misused = (PEOPLE,) if reported else (WORKER, OTHERS, CAROL, STOLEN, ENDED)
+    own = WORKER if reported else PEOPLE
+    ways = [_unsigned, _elsewhere(own, topic="sim.other.v1"), _elsewhere(own, cluster="other")]
+    ways += [_tampered(own), *map(_by, (*misused, UNKNOWN))]
+    if isinstance(body, m.ReleaseSession):
+        ways += [_read_otherwise] * 4
+    return tuple(ways)
+
+
+def _unsigned(
+    forger: Forger, command: m.Command, key: bytes, encoded: Encoded, headers: list[Header]
+) -> list[Header]:
+    del forger, command, key, encoded
+    return headers
+
+
+def _by(kid: Key) -> Way:
+    """A key that is unknown, over, another's, or for other things."""
+
+    def way(
+        forger: Forger, command: m.Command, key: bytes, encoded: Encoded, headers: list[Header]
+    ) -> list[Header]:
+        return [*headers, *forger.signed_by(kid, command, key, encoded.value, *forger.here)]
+
+    return way
+
+
+def _elsewhere(kid: Key, *, topic: str = "", cluster: str = "") -> Way:
+    """Copied from where it was right."""
+
+    def way(
+        forger: Forger, command: m.Command, key: bytes, encoded: Encoded, headers: list[Header]
+    ) -> list[Header]:
+        where = (topic or forger.here[0], cluster or forger.here[1])
+        return [*headers, *forger.signed_by(kid, command, key, encoded.value, *where)]
+
+    return way
+
+
+def _tampered(kid: Key) -> Way:
+    """Another's signature under words of one's own."""
+
+    def way(
+        forger: Forger, command: m.Command, key: bytes, encoded: Encoded, headers: list[Header]
+    ) -> list[Header]:
+        mark = dict(forger.signed_by(kid, command, key, encoded.value + b"!", *forger.here))
+        return [
+            *headers,
+            (KEY_HEADER, mark[KEY_HEADER]),
+            (SIGNATURE_HEADER, mark[SIGNATURE_HEADER]),
+        ]
+
+    return way
+
+
+def _read_otherwise(
+    forger: Forger, command: m.Command, key: bytes, encoded: Encoded, headers: list[Header]
+) -> list[Header]:
+    """A real release under the schema of a cancellation, whose bytes are the same."""
+    other = encode_command(m.Command(command.header, m.CancelSession("go on"))).fingerprint
+    told = [(name, other if name == FINGERPRINT else value) for name, value in headers]
+    told = [(n, b"wakeful.v1.CancelSession" if n == "ce_type" else v) for n, v in told]
+    return [*told, *forger.signed_by(PEOPLE, command, key, encoded.value, *forger.here)]
