@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,6 +41,9 @@ SWITCHES_MAX = 60
 """Times a switch steps back because somebody reads the views, before it gives up."""
 
 REST_S = 1.0
+
+KILLED_MS = 1_000
+"""How long a rebuild waits for one before it: the server frees a killed one's lock when it notices its end."""
 
 
 class AnotherRebuild(Rejected):
@@ -116,13 +119,20 @@ class Rebuild:
     @contextmanager
     def _only_one(self) -> Iterator[psycopg.Connection[Any]]:
         with closing(connect(self._url)) as connection:
-            number = zlib.crc32(f"wakeful/rebuild/{self._namespace}".encode())
-            found = connection.execute("SELECT pg_try_advisory_lock(%s)", (number,)).fetchone()
-            if found is None or not found[0]:
+            number = (zlib.crc32(f"wakeful/rebuild/{self._namespace}".encode()),)
+            try:
+                with connection.transaction():
+                    connection.execute(f"SET LOCAL lock_timeout = {KILLED_MS}")
+                    connection.execute("SELECT pg_advisory_lock(%s)", number)
+            except psycopg.errors.LockNotAvailable:
                 raise AnotherRebuild(
                     f"a rebuild of the views in {self._namespace!r} runs already: wait for it"
-                )
-            yield connection
+                ) from None
+            try:
+                yield connection
+            finally:
+                with suppress(psycopg.OperationalError):  # a lost connection holds nothing
+                    connection.execute("SELECT pg_advisory_unlock(%s)", number)
 
     def _prepare(self, connection: psycopg.Connection[Any]) -> None:
         """Goes on with what an earlier run began, if that is of any use."""
