@@ -4,10 +4,13 @@ A test that asks for one of these is marked `kafka` or `postgres` by that alone.
 `make test` deals the tests to two processes, and the one that has the pure half helps the other when it is through.
 """
 
+import fcntl
+import gc
 import logging
 import os
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -38,6 +41,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: LONG.isdisjoint(mark.name for mark in item.iter_markers()))
 
 
+def pytest_collection_finish() -> None:
+    """Modules and tests live to the end: a full collection, of which some tests ask for, need not walk them each time."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def logs_as_they_were() -> Iterator[None]:
     """Commands and the simulator set up the logs of their process; here they share it with the next test."""
@@ -51,19 +60,50 @@ def logs_as_they_were() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """The one local stack of this run, up; URLs in the environment are used instead of processes."""
+def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that the processes of this run share."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Waits until no other process of this run is in here."""
+    with (folder / "stack.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@pytest.fixture(scope="session")
+def stack(run_folder: Path) -> Iterator[Stack]:
+    """The one local stack of this run, up; URLs in the environment are used instead of processes.
+
+    All processes of a run share it: the first to ask starts it, the last to end removes it.
+    """
     urls = {name: os.environ[name] for name in os.environ if name.startswith("WAKEFUL_")}
-    one = Stack(tmp_path_factory.mktemp("stack"), environ={"WAKEFUL_STACK": "native", **urls})
-    try:
-        one.up()
-    except StackError as refused:
-        one.reset()
-        if "wakeful[local]" in str(refused):
-            pytest.skip(str(refused))  # installed without what a stack is made of
-        raise
+    one = Stack(run_folder / "stack", environ={"WAKEFUL_STACK": "native", **urls})
+    users = run_folder / "stack-users"
+    mine = users / str(os.getpid())
+    with alone(run_folder):
+        users.mkdir(exist_ok=True)
+        mine.touch()
+        try:
+            one.up()
+        except StackError as refused:
+            let_go(one, mine)
+            if "wakeful[local]" in str(refused):
+                pytest.skip(str(refused))  # installed without what a stack is made of
+            raise
     yield one
-    one.reset()
+    with alone(run_folder):
+        let_go(one, mine)
+
+
+def let_go(stack: Stack, mine: Path) -> None:
+    """Removes the stack if nobody else uses it."""
+    mine.unlink()
+    if not any(mine.parent.iterdir()):
+        stack.reset()
 
 
 @pytest.fixture(scope="session")
