@@ -12,6 +12,7 @@ from psycopg.rows import dict_row
 
 from ..events.errors import Transient
 from ..events.log.protocol import Place
+from .asked import Asked, select
 from .database import Schemas, connect
 from .tokens import token_of
 
@@ -256,6 +257,10 @@ class Queries:
                 )
             for _ in self._connection.notifies(timeout=min(left_s, LOOK_AGAIN_S), stop_after=1):
                 pass  # a hint to look again, whatever it says
+
+    def select(self, query: str, *, limit: int) -> Asked:
+        """A query of the user's own, in a read-only transaction; see `asked.py`."""
+        return select(self._connection, self._schemas, query, limit=limit)
 
     def close(self) -> None:
         """Frees the connection."""

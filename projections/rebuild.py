@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
+from psycopg.errors import LockNotAvailable
 
 from ..events.errors import Rejected, Transient
 from ..events.log.protocol import Place, Reader, Record
@@ -40,10 +41,10 @@ SHOWN_MAX = 20
 SWITCHES_MAX = 60
 """Times a switch steps back because somebody reads the views, before it gives up."""
 
-REST_S = 1.0
+GONE_MS = 1_000
+"""How long the database may take to notice that an earlier run is gone; one that still runs holds on for longer."""
 
-KILLED_MS = 1_000
-"""How long a rebuild waits for one before it: the server frees a killed one's lock when it notices its end."""
+REST_S = 1.0
 
 
 class AnotherRebuild(Rejected):
@@ -119,20 +120,16 @@ class Rebuild:
     @contextmanager
     def _only_one(self) -> Iterator[psycopg.Connection[Any]]:
         with closing(connect(self._url)) as connection:
-            number = (zlib.crc32(f"wakeful/rebuild/{self._namespace}".encode()),)
+            number = zlib.crc32(f"wakeful/rebuild/{self._namespace}".encode())
+            connection.execute("SELECT set_config('lock_timeout', %s, false)", (f"{GONE_MS}ms",))
             try:
-                with connection.transaction():
-                    connection.execute(f"SET LOCAL lock_timeout = {KILLED_MS}")
-                    connection.execute("SELECT pg_advisory_lock(%s)", number)
-            except psycopg.errors.LockNotAvailable:
+                connection.execute("SELECT pg_advisory_lock(%s)", (number,))
+            except LockNotAvailable as held:
                 raise AnotherRebuild(
                     f"a rebuild of the views in {self._namespace!r} runs already: wait for it"
-                ) from None
-            try:
-                yield connection
-            finally:
-                with suppress(psycopg.OperationalError):  # a lost connection holds nothing
-                    connection.execute("SELECT pg_advisory_unlock(%s)", number)
+                ) from held
+            connection.execute("RESET lock_timeout")
+            yield connection
 
     def _prepare(self, connection: psycopg.Connection[Any]) -> None:
         """Goes on with what an earlier run began, if that is of any use."""

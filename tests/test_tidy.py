@@ -16,13 +16,16 @@ from wakeful.schemas import bundled
 ROOT = Path(__file__).parents[1]
 SOURCE = ("commands", "deploy", "events", "processors", "projections", "schemas", "src")
 USERS = ("bench", "examples")
+PAGES = ("README.md", "docs/tour.md", "docs/models.md", "docs/refund-desk.md")
+"""What a user reads for the commands and modules to run; other pages have tests of their own."""
+
 DOORS = {
     "wakeful.deploy.demo.command": "deploy/cli/main.py imports it by name: an install may lack it",
     "wakeful.deploy.demo.payments.__main__": "a process of its own, which payments/process.py starts",
     "wakeful.schemas.history": "a folder of data, read as such",
     "wakeful.schemas.release": "run by hand when a schema changes",
 }
-"""Modules that nothing names in an import, nor the Makefile, pyproject.toml or the README; and who needs them."""
+"""Modules that nothing names in an import, nor the Makefile, pyproject.toml or a page of ours; and who needs them."""
 
 FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 70
@@ -147,8 +150,7 @@ def test_no_module_is_dead() -> None:
     """Each is reached from a door, by imports of the source, the examples and the benchmark; tests do not count."""
     files = {module_name(path): path for path in modules()}
     told = "\n".join(
-        (ROOT / name).read_text(encoding="utf-8")
-        for name in ("Makefile", "pyproject.toml", "README.md")
+        (ROOT / name).read_text(encoding="utf-8") for name in ("Makefile", "pyproject.toml", *PAGES)
     )
     users = [p for p in modules(everywhere=True) if p.relative_to(ROOT).parts[0] in USERS]
     reached: set[str] = set()
@@ -215,9 +217,9 @@ def test_every_make_target_has_its_line_of_help() -> None:
     assert set(re.findall(r"^([a-z-]+):.*## \S", text, re.MULTILINE)) == phony
 
 
-def readme_commands(program: str) -> list[list[str]]:
-    """The words after `program`, of the README's code blocks and of what it names in its text."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+def named_commands(program: str) -> list[list[str]]:
+    """The words after `program`, of the code blocks of what users read and of what it names in its text."""
+    text = "\n".join((ROOT / page).read_text(encoding="utf-8") for page in PAGES)
     lines: list[str] = []
     for language, block in re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
         if language in ("", "bash", "sh", "console", "shell"):
@@ -230,14 +232,14 @@ def readme_commands(program: str) -> list[list[str]]:
 
 
 def test_the_readme_names_make_targets_that_exist() -> None:
-    named = {word for words in readme_commands("make") for word in words if word.isalpha()}
+    named = {word for words in named_commands("make") for word in words if word.isalpha()}
     assert named
     text = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert named <= set(re.findall(r"^([a-z-]+):", text, re.MULTILINE))
 
 
 def test_the_readme_names_commands_and_options_that_exist() -> None:
-    named = readme_commands("wakeful")
+    named = named_commands("wakeful")
     assert named
     cli = pytest.importorskip("wakeful.deploy.cli")
     typer = pytest.importorskip("typer")
@@ -258,6 +260,6 @@ def test_the_readme_names_commands_and_options_that_exist() -> None:
 
 
 def test_the_readme_runs_programs_that_exist() -> None:
-    named = readme_commands("python")
+    named = named_commands("python")
     assert named
     assert [words for words in named if not (ROOT / words[0]).is_file()] == []

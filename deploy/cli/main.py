@@ -27,6 +27,7 @@ from . import (
     projections,
     run,
     sessions,
+    sql,
     stack,
     tail,
     topics,
@@ -66,6 +67,7 @@ app.command("signal", rich_help_panel=ASK)(arrivals.signal)
 app.command("tail", rich_help_panel=LOOK)(tail.tail)
 app.command("explain", rich_help_panel=LOOK)(explaining.explain)
 app.command("ledger", rich_help_panel=LOOK)(ledger.ledger)
+app.command("sql", rich_help_panel=LOOK)(sql.sql)
 app.command("doctor", rich_help_panel=LOOK)(doctor.doctor)
 app.add_typer(letters.app, name="dlq", rich_help_panel=LOOK)
 app.add_typer(audit.app, name="audit", rich_help_panel=LOOK)

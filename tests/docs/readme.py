@@ -1,4 +1,4 @@
-"""The README, cut into its parts."""
+"""The README, and the page that goes on with its tour, cut into their parts."""
 
 import re
 from dataclasses import dataclass, field
@@ -6,6 +6,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+SETTINGS = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+TOUR = (ROOT / "docs" / "tour.md").read_text(encoding="utf-8")
 
 
 @dataclass
@@ -16,16 +18,16 @@ class Shown:
     output: list[str] = field(default_factory=list)
 
 
-def blocks(language: str) -> list[str]:
+def blocks(language: str, text: str = TEXT) -> list[str]:
     """The fenced blocks of a language, in order."""
-    found = re.findall(r"^```(\w*)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     return [block for name, block in found if name == language]
 
 
 def tour() -> list[Shown]:
-    """The commands of the console blocks, with their output."""
+    """The commands of the console blocks of both pages, with their output."""
     shown: list[Shown] = []
-    for line in "".join(blocks("console")).splitlines():
+    for line in "".join([*blocks("console"), *blocks("console", TOUR)]).splitlines():
         if line.startswith("$ "):
             shown.append(Shown(line[2:]))
         else:

@@ -18,7 +18,7 @@ import pytest
 from wakeful.deploy import exits, settings
 from wakeful.deploy.demo.report import Report
 
-from .readme import ROOT, TEXT, Shown, blocks, tour
+from .readme import ROOT, SETTINGS, TEXT, TOUR, Shown, blocks, tour
 
 LIMIT_S = 60.0
 LOOK_S = 0.1
@@ -123,7 +123,7 @@ def test_the_tour_prints_what_the_readme_says(endpoints, postgres_url, namespace
 def compare(desk: Desk, shown: Shown) -> None:
     """Runs the command; those that only look may look again, since the views come a moment later."""
     limit, expected = monotonic() + LIMIT_S, masked(shown.output)
-    looks = re.match(r"wakeful (approval list|audit|tail)", shown.command) is not None
+    looks = re.match(r"wakeful (approval list|audit|sql|tail)", shown.command) is not None
     while (
         (found := masked(desk.shell(shown.command))) != expected and looks and monotonic() < limit
     ):
@@ -147,11 +147,11 @@ def test_the_agent_shown_is_the_one_in_the_examples() -> None:
 
 def test_its_variables_are_those_that_settings_reads() -> None:
     named = set(re.findall(r"WAKEFUL_[A-Z_]+", settings.__doc__))
-    assert named <= set(re.findall(r"`(WAKEFUL_[A-Z_]+)", TEXT))
+    assert named <= set(re.findall(r"`(WAKEFUL_[A-Z_]+)", SETTINGS))
 
 
 def test_its_exit_codes_are_those_of_the_commands() -> None:
-    section = TEXT.split("| exit code | meaning |")[1].split("\n\n")[0]
+    section = SETTINGS.split("| exit code | meaning |")[1].split("\n\n")[0]
     assert {int(code) for code in re.findall(r"^\| (\d+) ", section, re.MULTILINE)} == set(
         exits.Exit
     )
@@ -163,6 +163,12 @@ def test_the_report_shown_has_the_report_s_fields() -> None:
     assert {re.split(r"  +", line)[0] for line in report.splitlines()} <= known
 
 
-@pytest.mark.parametrize("path", re.findall(r"\]\(([^)#]+)\)", TEXT))
-def test_its_links_lead_somewhere(path: str) -> None:
-    assert (ROOT / path).exists()
+@pytest.mark.parametrize(
+    ("folder", "path"),
+    [
+        *((ROOT, path) for path in re.findall(r"\]\(([^)#]+)\)", TEXT)),
+        *((ROOT / "docs", path) for path in re.findall(r"\]\(([^)#]+)[^)]*\)", TOUR + SETTINGS)),
+    ],
+)
+def test_its_links_lead_somewhere(folder, path) -> None:
+    assert (folder / path).exists()

@@ -269,28 +269,21 @@ def test_a_second_rebuild_is_told_that_one_runs(told, live, rebuild, walk):
     steps.close()
 
 
-def test_one_that_is_about_to_end_is_waited_for(installed, told, live, rebuild, walk, monkeypatch):
-    monkeypatch.setattr(module, "KILLED_MS", 30_000)
+def test_a_run_whose_end_the_database_has_not_noticed_yet_is_waited_for(
+    installed, told, live, rebuild, walk
+):
     caught_up(live, walk)
-    first = rebuild().steps()
-    assert next(first) == "r.prepared"
-    with ThreadPoolExecutor(1) as pool:
-        second = pool.submit(list, rebuild().steps())
-        while not second.done() and not somebody_waits(installed):
-            pass
-        assert not second.done()
-        first.close()
-        assert second.result()[-1] == "r.switched"
-    assert_in_place(installed, told)
-
-
-def somebody_waits(installed):
-    with psycopg.connect(installed[0]) as connection:
-        (count,) = connection.execute(
-            "SELECT count(*) FROM pg_locks JOIN pg_database d ON d.oid = database "
+    earlier = rebuild().steps()
+    assert next(earlier) == "r.prepared"
+    with psycopg.connect(installed[0], autocommit=True) as looking, ThreadPoolExecutor(1) as pool:
+        later = pool.submit(list, rebuild().steps())
+        while not looking.execute(
+            "SELECT 1 FROM pg_locks JOIN pg_database d ON d.oid = database "
             "WHERE locktype = 'advisory' AND NOT granted AND datname = current_database()"
-        ).fetchone()
-    return count
+        ).fetchone():
+            assert not later.done(), later.exception()
+        earlier.close()
+        assert later.result()[-1] == "r.switched"
 
 
 def test_rows_that_other_code_began_are_not_gone_on_with(
