@@ -9,6 +9,7 @@ import gc
 import logging
 import os
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,12 +37,20 @@ LONG = frozenset({"kafka", "postgres", "slow", "chaos"})
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests by the fixtures they use; the long ones to the front, otherwise in the order they were in."""
+    """Mark tests by the fixtures they use; the long ones to the front, otherwise in the order they were in.
+
+    Of these, modules with the longest first, so that what is left at the end is short: a test that kills processes of
+    the stack and takes seconds has more such marks than one that only asks the database.
+    """
+    marks: dict[pytest.Item, int] = {}
+    longest: Counter[Path] = Counter()
     for item in items:
         for fixture in getattr(item, "fixturenames", ()):
             for mark in MARKS.get(fixture, ()):
                 item.add_marker(mark)
-    items.sort(key=lambda item: LONG.isdisjoint(mark.name for mark in item.iter_markers()))
+        marks[item] = len(LONG.intersection(mark.name for mark in item.iter_markers()))
+        longest[item.path] = max(longest[item.path], marks[item])
+    items.sort(key=lambda item: (not marks[item], -longest[item.path]))
 
 
 def pytest_collection_finish() -> None:
