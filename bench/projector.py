@@ -10,6 +10,7 @@ backend together can follow.
 
 import argparse
 import gc
+import json
 import os
 import random
 import tempfile
@@ -17,7 +18,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from bench.measure import cpu_s, emit
+from bench.measure import cpu_s
 from wakeful.deploy.processes import GC_THRESHOLDS
 from wakeful.deploy.stack import Stack
 from wakeful.events import records as r
@@ -193,21 +194,22 @@ def measure(url: str, records: list[Record], *, batch: int, rep: int, window: in
         drop(url, namespace)
     events = len(records)
     steps_done = sum(b"ActivityRequested" in dict(x.headers)["ce_type"] for x in records)
-    emit(
-        peer="wakeful",
-        measure="projector",
-        rep=rep,
-        batch=batch,
-        window=window,
-        events=events,
-        events_per_step=round(events / steps_done, 2),
-        cpu_us_per_event_projector=round(own_s * 1e6 / events, 1),
-        cpu_us_per_event_backend=round(backend_s * 1e6 / events, 1),
-        events_per_s=round(events / elapsed_s),
-        steps_per_s=round(steps_done / elapsed_s),
-        steps_per_cpu_s=round(steps_done / (own_s + backend_s)),
-        faults=projector.faults,
-    )
+    line: dict[str, object] = {
+        "peer": "wakeful",
+        "measure": "projector",
+        "rep": rep,
+        "batch": batch,
+        "window": window,
+        "events": events,
+        "events_per_step": round(events / steps_done, 2),
+        "cpu_us_per_event_projector": round(own_s * 1e6 / events, 1),
+        "cpu_us_per_event_backend": round(backend_s * 1e6 / events, 1),
+        "events_per_s": round(events / elapsed_s),
+        "steps_per_s": round(steps_done / elapsed_s),
+        "steps_per_cpu_s": round(steps_done / (own_s + backend_s)),
+        "faults": projector.faults,
+    }
+    print(json.dumps(line), flush=True)
 
 
 def main() -> None:

@@ -98,7 +98,7 @@ def check_kept(session: SessionState, command: m.Command, command_hash: bytes) -
 def check_room(state: State, *, spare_commands: int = 0, spare_bytes: int = 0) -> Refusal | None:
     """Whether one more message or kept command has room; a flood must not grow a state without bound."""
     kept = len(state.queue) + len(state.parked) + len(state.signals)
-    size = sum(map(_size, state.queue)) + sum(len(p.command) for p in state.parked)
+    size = sum(map(queued_bytes, state.queue)) + sum(len(p.command) for p in state.parked)
     size += sum(_data_size(signal.data) + len(signal.signal_id) for signal in state.signals)
     if kept < KEPT_COMMANDS_MAX + spare_commands and size < KEPT_BYTES_MAX + spare_bytes:
         return None
@@ -265,7 +265,8 @@ def _message(payload: Payload, tenant: str) -> Refusal | None:
     return None
 
 
-def _size(queued: QueuedMessage) -> int:
+def queued_bytes(queued: QueuedMessage) -> int:
+    """What a message that queues takes in a record, near enough."""
     texts = queued.message_id + queued.actor + queued.reason
     return _data_size(queued.message) + len(texts.encode())
 

@@ -56,7 +56,11 @@ def session_id_of(tenant: str, idempotency_key: str) -> str:
 
 
 class Client:
-    """Speaks for one actor of one tenant; safe to use from several threads."""
+    """Speaks for one actor of one tenant; safe to use from several threads.
+
+    The end of a `with` block waits for commands that were handed over (`post`) and not asked about, and raises
+    `Transient` where one of them did not arrive.
+    """
 
     def __init__(
         self,
@@ -276,7 +280,11 @@ class Client:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.close()
+        try:
+            if error is None:
+                self._outlets.finish()
+        finally:
+            self.close()
 
     def _opening(
         self, workflow: str, session_id: str | None, idempotency_key: str | None

@@ -11,10 +11,19 @@ from collections.abc import Mapping
 
 from ..events import records as r
 from ..events import verdicts
-from ..events.limits import RESULTS_BYTES_SPARE, RESULTS_SPARE
+from ..events.limits import INBOX_BYTES_MAX, RESULTS_BYTES_SPARE, RESULTS_SPARE
 from ..events.state import MESSAGE, Head, SessionState, State, silent_from
 from . import models as m
-from .check import Refusal, check, check_age, check_kept, check_room, check_scope, is_repeat
+from .check import (
+    Refusal,
+    check,
+    check_age,
+    check_kept,
+    check_room,
+    check_scope,
+    is_repeat,
+    queued_bytes,
+)
 from .reports import fell_silent, report, timed_out
 
 
@@ -203,6 +212,20 @@ def _may_have_run(state: State) -> list[tuple[str, int]]:
     return running + [(u.activity_id, u.attempt) for u in state.uncertain]
 
 
+def _oldest(state: State) -> tuple[r.TakenMessage, ...]:
+    """The messages that one look into the inbox takes: all, or as many as one event can hold."""
+    taken: list[r.TakenMessage] = []
+    size = 0
+    for queued in state.queue:
+        if queued.trigger != MESSAGE:
+            continue
+        size += queued_bytes(queued)
+        if taken and size > INBOX_BYTES_MAX:
+            break
+        taken.append(r.TakenMessage(queued.message_id, queued.actor, queued.message))
+    return tuple(taken)
+
+
 def deliverable(state: State) -> r.EventBody | None:
     """What the session has kept and its turn waits to receive: the next fact, once nothing else follows from the last.
 
@@ -216,11 +239,7 @@ def deliverable(state: State) -> r.EventBody | None:
                 if signal.name == receive.name:
                     return r.SignalDelivered(receive.wait_id, signal.signal_id, signal.data)
             continue
-        taken = tuple(
-            r.TakenMessage(queued.message_id, queued.actor, queued.message)
-            for queued in state.queue
-            if queued.trigger == MESSAGE
-        )
+        taken = _oldest(state)
         if taken or not receive.wait:
             return r.InboxTaken(receive.wait_id, taken)
     return None

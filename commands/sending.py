@@ -12,11 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..events.errors import Transient
-from ..events.log.protocol import Headers, Log, LogFault, Place, Producer
+from ..events.log.protocol import DELIVERY_MS, Headers, Log, LogFault, Place, Producer
 from .models import CommandHeader
 
-CONFIRM_MS = 15_000
-"""How long an acknowledgement is waited for: longer than the producer itself tries to deliver."""
+CONFIRM_MS = DELIVERY_MS + 5_000
+"""How long an acknowledgement is waited for: longer than the producer itself tries, whose verdict says more than silence."""
+
+NAMED_MAX = 5
+"""Commands that a sentence names."""
 
 RETIRED_MAX = 4
 """Producers that met a fault and still wait for answers to other commands; of more, the oldest is given up."""
@@ -76,6 +79,7 @@ class Pending:
     def receipt(self) -> Receipt:
         """Waits for the acknowledgement; `Unconfirmed` after the client's `confirm_ms`."""
         self._outlets.wait_for(self, self._outlet)
+        self._outlets.unheard.discard(self)
         if self._place is None:
             why = (
                 str(self._fault)
@@ -93,6 +97,7 @@ class Pending:
             self._place, self._offset = place, offset
         else:
             self._fault = fault
+            self._outlets.unheard.add(self)
         self._outlet.waiting.discard(self)
 
 
@@ -121,6 +126,8 @@ class Outlets:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.confirm_ms = confirm_ms
+        self.unheard: set[Pending] = set()
+        """Those that could not be delivered, and of which nobody has asked yet."""
         self._log = log
         self._monotonic = monotonic
         self._current: Outlet | None = None
@@ -161,6 +168,18 @@ class Outlets:
         elif self._retired:
             self._sweep()
 
+    def finish(self) -> None:
+        """Waits for what nobody has asked about; `Transient` where some of it did not arrive."""
+        if any(outlet.waiting for outlet in self._all()):
+            self.flush()
+        if self.unheard:
+            names = ", ".join(sorted(repr(each.command_id) for each in self.unheard)[:NAMED_MAX])
+            count = len(self.unheard)
+            self.unheard.clear()
+            raise Transient(
+                f"the log did not confirm {count} commands ({names}): send them again under the same ids"
+            )
+
     def flush(self) -> None:
         """Waits until everything handed over is decided, at most `confirm_ms`; `Transient` where something was not."""
         give_up = self._monotonic() + self.confirm_ms / 1000
@@ -172,6 +191,7 @@ class Outlets:
             except LogFault as met:
                 fault = fault or met
         if fault is not None:
+            self.unheard.clear()
             raise Transient(f"the log did not confirm everything: {fault}") from fault
 
     def close(self) -> None:

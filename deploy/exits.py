@@ -9,7 +9,7 @@
 | 4 | NOT_IN_TIME | no answer within the time given; what was sent may still be applied |
 | 5 | UNAVAILABLE | no stack, or a broker or database that does not answer |
 | 6 | APP | the app cannot be loaded |
-| 7 | BUSY | somebody else does this already: a second supervisor, a second projector |
+| 7 | BUSY | somebody else does this already: a second supervisor in a home, a second run of a namespace, a second projector |
 | 70 | FAULT | a fault of the engine or its client, or an activity that hangs; under a supervisor the process is started again |
 | 130 | INTERRUPTED | Ctrl-C |
 """

@@ -45,10 +45,11 @@ from ..processors.failpoints import Failpoints, kill_self
 from ..processors.handler import CommandHandler
 from ..processors.in_hand import NotedInHand
 from ..processors.loop import Loop, LoopFailed, LoopSettings
-from ..processors.time_limit import TimeLimit
+from ..processors.time_limit import LAST_WORDS_S, TimeLimit
 from .blobs import blobs_of, prove_blobs
 from .clock import SystemClock
 from .exits import Exit, Stopped
+from .own_name import own_name
 from .settings import Settings
 
 INSIDE = "p.commit_sent"
@@ -131,7 +132,7 @@ def run_processor(settings: Settings, app: App, ordinal: int) -> Exit:
     name = f"{group}.{ordinal}"
     hit = crash_points(settings)
     prove_blobs(settings)
-    with opened_log(settings, name) as log:
+    with opened_log(settings, name) as log, own_name(settings, name):
         folder = _store_folder(settings, log.cluster_id(), ordinal)
         blobs = blobs_of(settings, limit_ms=TRANSACTION_LIMIT_MS)
         facts = Facts(digest_key=settings.digest_key, blobs=blobs)
@@ -140,6 +141,7 @@ def run_processor(settings: Settings, app: App, ordinal: int) -> Exit:
             facts,
             always_replay=settings.always_replay,
             limit=TimeLimit(),
+            last_words=TimeLimit(LAST_WORDS_S),
             in_hand=NotedInHand(folder / f"{settings.namespace}.in-hand"),
         )
         loop_settings = LoopSettings(group=group, name=name, folder=folder)
@@ -149,6 +151,7 @@ def run_processor(settings: Settings, app: App, ordinal: int) -> Exit:
             handler,
             loop_settings,
             SystemClock(),
+            quotas=settings.quotas,
             pause=lambda ms: time.sleep(ms / 1000),
         )
 

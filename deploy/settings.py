@@ -14,6 +14,8 @@
 | `WAKEFUL_DIGEST_KEY` | key of all digests: 32 hex digits or more, or text of 16 bytes or more | one that everybody knows |
 | `WAKEFUL_PARTITIONS` | partitions per topic, chosen once; 12 are the advice for production | 4 |
 | `WAKEFUL_MIN_INSYNC_REPLICAS` | replicas that must have a record; 2 where brokers keep three, in production | 1 |
+| `WAKEFUL_TENANT_QUOTA_COMMANDS` | what one tenant may ask of each partition, such as `100/s`, `6000/min`, `20/h`; see docs/operations.md | no limit |
+| `WAKEFUL_TENANT_QUOTA_SESSIONS` | the same for new sessions | no limit |
 | `WAKEFUL_ALWAYS_REPLAY` | rebuild workflows before every activation (slow, strict) | 0 |
 | `WAKEFUL_FAILPOINT` | `p.produced:3` kills the process there on the third pass | none |
 | `WAKEFUL_LOG` | debug, info, warning or error | info |
@@ -34,6 +36,7 @@ from ..events.errors import InvalidKey
 from ..events.keys import check_id
 from ..events.topics import PARTITIONS_LOCAL, PARTITIONS_PRODUCTION, Topics
 from ..processors.failpoints import Failpoints
+from ..processors.quotas import Quotas, Rate
 from .exits import Exit, Stopped
 
 PREFIX = "WAKEFUL_"
@@ -55,6 +58,8 @@ _HEX = re.compile(r"(?:[0-9a-fA-F]{2}){16,}")
 _EXPECTED = {
     "partitions": f"a whole number from 1 to {PARTITIONS_MAX}; {PARTITIONS_PRODUCTION} are the advice for production",
     "min_insync_replicas": f"a whole number from 1 to {REPLICAS_MAX}",
+    "tenant_quota_commands": "a rate such as 100/s, 6000/min or 20/h",
+    "tenant_quota_sessions": "a rate such as 100/s, 6000/min or 20/h",
     "always_replay": "0 or 1",
     "blobs": "a URL such as file:///var/lib/wakeful/blobs or s3://bucket/blobs",
     "log": "debug, info, warning or error",
@@ -79,6 +84,8 @@ class Settings(BaseModel):
     digest_key: bytes = Field(default=LOCAL_DIGEST_KEY, repr=False)
     partitions: int = Field(default=PARTITIONS_LOCAL, ge=1, le=PARTITIONS_MAX)
     min_insync_replicas: int = Field(default=1, ge=1, le=REPLICAS_MAX)
+    tenant_quota_commands: str = ""
+    tenant_quota_sessions: str = ""
     always_replay: bool = False
     failpoint: str = ""
     log: Literal["debug", "info", "warning", "error"] = "info"
@@ -107,6 +114,13 @@ class Settings(BaseModel):
         Failpoints.from_text(value)
         return value
 
+    @field_validator("tenant_quota_commands", "tenant_quota_sessions")
+    @classmethod
+    def _rate(cls, value: str) -> str:
+        if value:
+            Rate.from_text(value)
+        return value
+
     @field_validator("digest_key", mode="before")
     @classmethod
     def _digest_key(cls, value: object) -> object:
@@ -122,6 +136,15 @@ class Settings(BaseModel):
     def topics(self) -> Topics:
         """The names of this namespace's topics."""
         return Topics(self.namespace)
+
+    @property
+    def quotas(self) -> Quotas:
+        """What one tenant may ask of each partition."""
+        commands, sessions = (
+            Rate.from_text(text) if text else None
+            for text in (self.tenant_quota_commands, self.tenant_quota_sessions)
+        )
+        return Quotas(commands, sessions)
 
     @property
     def kafka_servers(self) -> str:
@@ -153,6 +176,8 @@ class Settings(BaseModel):
             "DIGEST_KEY": self.digest_key.hex(),
             "PARTITIONS": self.partitions,
             "MIN_INSYNC_REPLICAS": self.min_insync_replicas,
+            "TENANT_QUOTA_COMMANDS": self.tenant_quota_commands or None,
+            "TENANT_QUOTA_SESSIONS": self.tenant_quota_sessions or None,
             "ALWAYS_REPLAY": int(self.always_replay),
             "LOG": self.log,
             "LOG_FORMAT": self.log_format,

@@ -38,6 +38,9 @@ BACKOFF_FACTOR = 2.0
 STEADY_S = 30.0
 """A child that ran for so long is well: its next restart is a fast one again."""
 
+BUSY_MAX = 3
+"""Times that a child finds its place taken, without a steady run between: then somebody else runs all of this."""
+
 LOOK_S = 0.02
 ECHO_LOOKS = 5
 """Looks at the children between two at their logs: files are read ten times a second, no more."""
@@ -59,6 +62,7 @@ class _Child:
     restarts: int = 0
     backoff_s: float = BACKOFF_FIRST_S
     due_s: float | None = None
+    busy: int = 0
     ends: list[int] = field(default_factory=list)
 
 
@@ -121,6 +125,8 @@ class Supervisor:
         self._follower = Follower(echo) if echo else None
         self._guard = threading.Lock()
         self._stopping = threading.Event()
+        self.gave_up: Stopped | None = None
+        """Why it stopped by itself: somebody else runs the same; whoever started it raises this."""
         self._thread: threading.Thread | None = None
         self._lock: IO[str] | None = None
         self._pipe: tuple[int, int] | None = None
@@ -162,7 +168,7 @@ class Supervisor:
         self._let_go()
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Waits until `request_stop`; tells whether it came."""
+        """Waits until `request_stop`, or until it has given up; tells whether one of them came."""
         return self._stopping.wait(timeout_s)
 
     def request_stop(self) -> None:
@@ -255,8 +261,11 @@ class Supervisor:
         if code is None:
             return False
         if now_s - child.since_s > STEADY_S:
-            child.backoff_s = BACKOFF_FIRST_S
+            child.backoff_s, child.busy = BACKOFF_FIRST_S, 0
         child.ends.append(code)
+        child.busy += code == Exit.BUSY
+        if child.busy >= BUSY_MAX:
+            self._give_up(child)
         child.due_s = now_s + child.backoff_s
         logger.warning(
             "a process ended and is started again",
@@ -267,6 +276,17 @@ class Supervisor:
         )
         child.backoff_s = min(child.backoff_s * BACKOFF_FACTOR, self._backoff_max_s)
         return True
+
+    def _give_up(self, child: _Child) -> None:
+        """Of two that stop each other in turn one has to end; this one was stopped first."""
+        self.gave_up = Stopped(
+            Exit.BUSY,
+            f"{child.name} was replaced {child.busy} times by another process: a second 'wakeful run' serves namespace "
+            f"{self._settings.namespace} from another WAKEFUL_HOME or another machine; end that one and start again, or "
+            f"give this one a WAKEFUL_NAMESPACE of its own (its log: {self.log_path(child.name)})",
+        )
+        logger.error("another one runs the same, so this one ends", name=child.name)
+        self._stopping.set()
 
     def _spawn(self, child: _Child) -> None:
         if self._pipe is None:

@@ -95,7 +95,7 @@ def _constant(record_name: str, fingerprint: bytes) -> tuple[Header, ...]:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """Where a dead letter came from, and why it is one."""
+    """Where a dead letter came from, and why it is one; `count` is of how many, itself the first, up to `last_offset`."""
 
     reason: str
     detail: str
@@ -104,12 +104,19 @@ class DeadLetter:
     offset: int
     timestamp_ms: int
     sha256: str
+    count: int = 1
+    last_offset: int = -1
 
 
-def dead_letter_headers(record: Record, reason: str, detail: str) -> list[Header]:
-    """The record's own headers, then cause and origin; marks of an earlier death are replaced."""
+def dead_letter_headers(
+    record: Record, reason: str, detail: str, *, count: int = 1, last_offset: int | None = None
+) -> list[Header]:
+    """The record's own headers, then cause and origin; marks of an earlier death are replaced.
+
+    With a count it stands for so many records of its partition, itself the first, up to the last offset.
+    """
     own = [(key, value) for key, value in record.headers if not key.startswith(DEAD)]
-    cause = {
+    cause: dict[str, object] = {
         "reason": reason,
         "detail": detail,
         "topic": record.topic,
@@ -118,6 +125,8 @@ def dead_letter_headers(record: Record, reason: str, detail: str) -> list[Header
         "timestamp_ms": record.timestamp_ms,
         "sha256": sha256(record.value or b"").hexdigest(),
     }
+    if count > 1:
+        cause |= {"count": count, "last_offset": last_offset}
     told = ((DEAD + name, _text(value)) for name, value in cause.items())
     return [*own, *told]
 
@@ -135,6 +144,8 @@ def dead_letter_in(headers: Headers) -> DeadLetter | None:
             offset=int(found["offset"]),
             timestamp_ms=int(found["timestamp_ms"]),
             sha256=found["sha256"],
+            count=int(found.get("count", 1)),
+            last_offset=int(found.get("last_offset", found["offset"])),
         )
     except (KeyError, ValueError):
         return None  # written by somebody else: it is shown without a cause

@@ -49,6 +49,9 @@ def item_weight(values: int) -> int:
     return max(1, values // VALUES_PER_ITEM)
 
 
+INBOX_BYTES_MAX = EVENT_MAX // 2
+"""Messages that one look into the inbox takes, in bytes: they lie in one event. More wait for the next look."""
+
 KEPT_COMMANDS_MAX = 1_000
 """Messages in a session's queue and commands kept while it is held, together; more are refused."""
 

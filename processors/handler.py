@@ -6,7 +6,7 @@ thing here is encoding, since an event's hash is over its bytes.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 
 from pydantic import ValidationError
@@ -30,11 +30,11 @@ from .in_hand import InHand, NothingNoted, ProcessDied
 from .session import ENGINE, WORKFLOW_ENDS, Received, Session, Stamped
 from .stored_json import read_json
 from .workflow.advance import Position, advance, withdrawals
-from .workflow.errors import WorkflowStuck
+from .workflow.errors import WorkflowSpins, WorkflowStuck
 from .workflow.facts import ASKED
 
 FACTS_PER_COMMAND_MAX = 5_000
-"""Facts that one command may lead to; more is a loop in a workflow (or ours) and holds the session."""
+"""Facts that one command may lead to; more is a loop in a workflow and holds the session."""
 
 FACTS_AT_ONCE = 2_000
 """Facts after which a command begins nothing new: a long backlog is worked off by several transactions."""
@@ -70,13 +70,16 @@ class CommandHandler:
         *,
         always_replay: bool = False,
         limit: AbstractContextManager[object] | None = None,
+        last_words: AbstractContextManager[object] | None = None,
         in_hand: InHand | None = None,
     ) -> None:
-        """`limit` is entered around each command, and may raise `WorkflowStuck` in it after a while.
+        """`limit` is entered around each command, and may raise `WorkflowStuck` in it after a while; so is `last_words`
+        around what a coroutine does while it is let go (its `finally` blocks), without which it is `limit` again.
 
         `in_hand` is told of each command, and refuses the one that its process has died of too often.
         """
         self._limit = limit or nullcontext()
+        self._last_words = last_words or self._limit
         self._in_hand = in_hand or NothingNoted()
         self._app = app
         self._facts = facts
@@ -94,16 +97,27 @@ class CommandHandler:
                 refusal = self._handle(session, run)
         except BaseException as error:  # noqa: BLE001 - one session must never stop a partition, nor a `sys.exit` in its state's class
             run = _Run(received, run.now_ms)  # it may have failed at a kept command
-            session.go_back(before)
-            told = storable_text(f"{type(error).__name__}: {error}", FAULT_MAX)
+            self._go_back(session, before)
+            named = "" if isinstance(error, WorkflowSpins) else f"{type(error).__name__}: "
+            told = storable_text(f"{named}{error}", FAULT_MAX)
             return run.out, self._hold_broken(session, run, _reason(error), told)
         finally:
             self._in_hand.ends()
         if refusal is not None and run.out:
             # A stranger's command leaves no event. What the clock owes comes with the next one, or with a wake-up.
             run.out.clear()
-            session.go_back(before)
+            self._go_back(session, before)
         return run.out, refusal
+
+    def let_go(self, session: Session) -> None:
+        """Drops the session's coroutine; one that does not want to end is left where it stands, and its words are lost."""
+        if session.stretch is not None:
+            with suppress(WorkflowStuck), self._last_words:
+                session.drop()
+
+    def _go_back(self, session: Session, before: Session) -> None:
+        self.let_go(session)
+        session.go_back(before)
 
     def _handle(self, session: Session, run: _Run) -> Refusal | None:
         command, hashed = run.received.command, run.received.command_hash
@@ -223,9 +237,7 @@ class CommandHandler:
             body, actor = work.pop()
             if len(run.out) - run.counted_from >= FACTS_PER_COMMAND_MAX:
                 name = session.state.workflow if session.state is not None else ""
-                raise RuntimeError(
-                    f"one command led to {FACTS_PER_COMMAND_MAX} facts of workflow {name!r}: await a result in its loop"
-                )
+                raise WorkflowSpins(name, FACTS_PER_COMMAND_MAX)
             if isinstance(body, WORKFLOW_ENDS) and session.state is not None:
                 for withdrawal in withdrawals(session.state):
                     self._stamp(session, run, withdrawal, actor)
@@ -373,6 +385,8 @@ def _reason(error: BaseException) -> str:
     match error:
         case WorkflowStuck():
             return "workflow_stuck"
+        case WorkflowSpins():
+            return "workflow_spins"
         case ProcessDied():
             return "process_died"
         case _:

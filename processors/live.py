@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 
 from .session import Session
 
@@ -17,7 +18,9 @@ kept that one which is answered at once, or sleeps for a moment, under the usual
 class Live:
     """Two bounded sets, least recently changed first. What goes lets its coroutine go; the store has the rest."""
 
-    def __init__(self) -> None:
+    def __init__(self, let_go: Callable[[Session], None] = Session.drop) -> None:
+        """`let_go` drops a session's coroutine, whose `finally` blocks are a workflow's and may take their time."""
+        self._let_go = let_go
         self._running: OrderedDict[bytes, Session] = OrderedDict()
         self._parked: OrderedDict[bytes, Session] = OrderedDict()
 
@@ -38,11 +41,11 @@ class Live:
         """Lets go what is over the bounds."""
         for kept, most in ((self._running, RUNNING_MAX), (self._parked, PARKED_MAX)):
             while len(kept) > most:
-                kept.popitem(last=False)[1].drop()
+                self._let_go(kept.popitem(last=False)[1])
 
     def clear(self) -> None:
         """Lets all go."""
         for kept in (self._running, self._parked):
             for session in kept.values():
-                session.drop()
+                self._let_go(session)
             kept.clear()

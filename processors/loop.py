@@ -41,7 +41,9 @@ from .clock import Clock
 from .handler import CommandHandler
 from .outputs import Folded, Folder, with_batch
 from .partition import Partition
+from .quotas import Quotas
 from .session import ENGINE
+from .stalls import Stalls
 
 logger = structlog.get_logger(__name__)
 
@@ -131,6 +133,7 @@ class Loop:
         settings: LoopSettings,
         clock: Clock,
         *,
+        quotas: Quotas | None = None,
         open_partition: Callable[[int], Partition] | None = None,
         pause: Callable[[int], None] | None = None,
     ) -> None:
@@ -139,10 +142,13 @@ class Loop:
         self._topics = topics
         self._settings = settings
         self._clock = clock
-        self._folder = Folder(topics, handler)
+        self._folder = Folder(topics, handler, quotas)
+        self._let_go = handler.let_go
         self._open_partition = open_partition or self._partition
         self._listener = _Listener()
         self._partitions: dict[int, Partition] = {}
+        self._folded: list[Folded] = []
+        self._stalls = Stalls(log)
         self._producer: TransactionalProducer
         self._faults = 0
         self._shrunk_bits = 0
@@ -187,6 +193,8 @@ class Loop:
             if changes:
                 self._rebalance(group, changes)
                 records = []
+            elif not records:
+                self._look_for_stalls()
             yield from self._restore(group)
             by_partition = self._by_partition(group, records)
             if by_partition:
@@ -210,7 +218,7 @@ class Loop:
         }
         producer.send_offsets(offsets, membership)
         yield "p.offsets_sent"
-        folded = [
+        folded = self._folded = [
             self._folder.fold(partition, records) for partition, records in by_partition.items()
         ]
         first = next(iter(by_partition.values()))[0]
@@ -230,6 +238,7 @@ class Loop:
         yield "p.committed"
         for share in folded:
             self._keep(share, positions)
+        self._folded = []
         yield "p.stored"
 
     @staticmethod
@@ -241,6 +250,7 @@ class Loop:
         partition.keep(
             share.changes(), position=after, open_from=before, cause_high=share.cause_high
         )
+        share.meters.keep()
         partition.next_offset = share.next_offset
 
     def _recover(self, group: Group, fault: LogFault) -> Iterator[str]:
@@ -251,6 +261,10 @@ class Loop:
         if self._faults > FAULTS_IN_A_ROW_MAX:
             raise LoopFailed(f"{self._faults} faults in a row, the last: {fault}") from fault
         self._producer.abandon()
+        for share in self._folded:
+            for session in share.scratch.values():
+                self._let_go(session)  # of a new one nobody else has the coroutine
+        self._folded = []
         yield "p.abandoned"
         self._producer = self._log.transactional(self._settings.name)
         yield from self._start_producer()
@@ -267,6 +281,11 @@ class Loop:
                 yield "p.starting"
             else:
                 return
+
+    def _look_for_stalls(self) -> None:
+        ready = (p for p in self._partitions.values() if p.ready)
+        standing = {p.places.commands: p.next_offset for p in ready}
+        self._stalls.look(standing, self._clock.steady_ms())
 
     def _rebalance(self, group: Group, changes: _Changes) -> None:
         """Drops what is gone, begins to restore what is new, and goes back to the last position of what stays."""
@@ -364,5 +383,10 @@ class Loop:
 
     def _partition(self, number: int) -> Partition:
         return Partition(
-            number, self._topics, self._log, self._settings.group, self._settings.folder
+            number,
+            self._topics,
+            self._log,
+            self._settings.group,
+            self._settings.folder,
+            let_go=self._let_go,
         )

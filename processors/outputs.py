@@ -30,6 +30,7 @@ from ..events.topics import Topics
 from .effects import outcome_of, over_of, refused_outcome
 from .handler import CommandHandler
 from .partition import Partition
+from .quotas import OVER_QUOTA, Quotas, Trial, over_quota
 from .session import Parts, Received, Session, Stamped
 from .snapshots import chunks_of, snapshot_of, void_keys, written_parts
 from .store import Change, TailEvent, encode_base
@@ -61,6 +62,7 @@ class Folded:
     partition: Partition
     next_offset: int
     cause_high: int
+    meters: Trial
     outputs: list[Output] = field(default_factory=list)
     scratch: dict[bytes, Session] = field(default_factory=dict)
     tails: dict[bytes, list[TailEvent]] = field(default_factory=dict)
@@ -78,16 +80,25 @@ class Folded:
 class Folder:
     """Folds commands of one partition into outputs, on scratch copies of its sessions."""
 
-    def __init__(self, topics: Topics, handler: CommandHandler) -> None:
+    def __init__(
+        self, topics: Topics, handler: CommandHandler, quotas: Quotas | None = None
+    ) -> None:
         self._topics = topics
+        self._quotas = quotas or Quotas()
         self._handler = handler
         self._since_mark: dict[int, int] = {}
 
     def fold(self, partition: Partition, records: Sequence[Record]) -> Folded:
         """The outputs of these commands, in order; nothing live is touched."""
-        folded = Folded(partition, records[-1].offset + 1, records[-1].offset)
+        last = records[-1].offset
+        folded = Folded(partition, last + 1, last, partition.meters.trial())
         for record in records:
             self._fold_one(folded, record)
+        for untold in folded.meters.untold():
+            told = untold.sentence()
+            folded.outputs.append(
+                self._dead(untold.first, untold.reason, told, untold.count, untold.last_offset)
+            )
         for key in folded.tails:
             self._snapshot(folded, key)
         self._mark(folded)
@@ -99,11 +110,11 @@ class Folder:
             key = session_key(command.header.tenant, command.header.session_id)
         except Rejected as error:
             reason = error.reason if isinstance(error, Undecodable) else "invalid_key"
-            folded.outputs.append(self._dead(record, reason, str(error)))
+            self._turn_away(folded, record, reason, str(error))
             return
         if record.key != key:
             told = f"the record's key is {record.key!r}, its header says {key!r}"
-            folded.outputs.append(self._dead(record, "key_mismatch", told))
+            self._turn_away(folded, record, "key_mismatch", told)
             return
         hashed = None if isinstance(command.body, INTERNAL) else command_hash(stored)
         received = Received(
@@ -118,6 +129,10 @@ class Folder:
         session = folded.scratch.get(key)
         if session is None:
             session = folded.partition.session(key).copy()
+        over = over_quota(self._quotas, folded.meters, session, received)
+        if over is not None:
+            self._refuse(folded, record, command, over)
+            return
         heard = dict(session.beats)
         stamped, refusal = self._handler.handle(session, received)
         if stamped or session.beats != heard:
@@ -170,13 +185,25 @@ class Folder:
             folded.outputs.append(self._outcome(key, outcome, outcome_id, number, trace))
 
     def _refuse(self, folded: Folded, record: Record, command: Command, refusal: Refusal) -> None:
-        """A refusal that leaves no event: strangers cannot grow a history."""
+        """A refusal that leaves no event: strangers cannot grow a history, nor, by sending many, the outcomes."""
+        tenant = command.header.tenant if refusal.reason == OVER_QUOTA else None
+        if not self._turn_away(folded, record, refusal.reason, refusal.detail, tenant):
+            return
         key = record.key or b""
         outcome = refused_outcome(command, refusal, record.timestamp_ms)
         outcome_id = f"{record.topic}/{record.partition}/{record.offset}"
         number = folded.partition.number
         folded.outputs.append(self._outcome(key, outcome, outcome_id, number, _traceparent(record)))
-        folded.outputs.append(self._dead(record, refusal.reason, refusal.detail))
+
+    def _turn_away(
+        self, folded: Folded, record: Record, reason: str, detail: str, tenant: str | None = None
+    ) -> bool:
+        """A dead letter; or, where its key (or its tenant) has had many, one with others at the batch's end: then false."""
+        whose = (reason, tenant) if tenant is not None else ("refusals", record.key)
+        if not folded.meters.tells(record, reason, detail, whose, self._quotas.refusals):
+            return False
+        folded.outputs.append(self._dead(record, reason, detail))
+        return True
 
     def _outcome(
         self, key: bytes, outcome: r.Outcome, id_: str, number: int, trace: bytes | None
@@ -186,8 +213,10 @@ class Folder:
             self._topics.outcomes, key, encoded.value, record_headers(encoded, id_, trace), number
         )
 
-    def _dead(self, record: Record, reason: str, detail: str) -> Output:
-        headers = dead_letter_headers(record, reason, detail)
+    def _dead(
+        self, record: Record, reason: str, detail: str, count: int = 1, last_offset: int = -1
+    ) -> Output:
+        headers = dead_letter_headers(record, reason, detail, count=count, last_offset=last_offset)
         return Output(self._topics.dead_letters, record.key, record.value, headers, None)
 
     def _snapshot(self, folded: Folded, key: bytes) -> None:

@@ -10,7 +10,7 @@ Restore, in this order (the order is what makes it right):
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +33,7 @@ from ..events.log.protocol import (
 )
 from ..events.topics import Topics
 from .live import Live
+from .quotas import Meters
 from .session import Session
 from .snapshots import Recovery
 from .store import (
@@ -76,8 +77,16 @@ class Partition:
     """See the module. `ready` once its commands may be read; `next_offset` is the next command's."""
 
     def __init__(
-        self, number: int, topics: Topics, log: Log, group: str, folder: Path | None
+        self,
+        number: int,
+        topics: Topics,
+        log: Log,
+        group: str,
+        folder: Path | None,
+        *,
+        let_go: Callable[[Session], None] = Session.drop,
     ) -> None:
+        """`let_go` is `Live`'s."""
         self.number = number
         self.places = Places.of(topics, number)
         self.ready = False
@@ -88,7 +97,8 @@ class Partition:
         self._log = log
         self._path = None if folder is None else folder / f"{group}-{number}.sqlite"
         self.store = Store.open(self._path)
-        self._live = Live()
+        self._live = Live(let_go)
+        self.meters = Meters()
 
     def session(self, key: bytes) -> Session:
         """The session with this key: live, from disk, or a new one without state.
@@ -130,6 +140,7 @@ class Partition:
     def forget(self) -> None:
         """Drops all live states and coroutines: what is on disk and in the log counts, nothing else."""
         self._live.clear()
+        self.meters.forget()
         self.nudged.clear()
         self.ready = False
 

@@ -14,6 +14,9 @@ from .workflow.errors import WorkflowStuck
 LIMIT_S = 5.0
 """Far above any activation that asks for steps and waits; far below the time-out of a transaction."""
 
+LAST_WORDS_S = 0.5
+"""For what a coroutine does while it is let go. Nobody reads it, and many may be let go in a row, while others wait."""
+
 PARTS = 5
 """The limit is over after so many alarms: a process that was frozen meanwhile finds one, however long that was."""
 

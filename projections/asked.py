@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 from psycopg.rows import tuple_row
 
-from .database import Schemas
+from .schemas import FOR_TENANT, Schemas
 
 VIEWS = (
     *("sessions", "approvals", "ledger", "activities", "timers", "outcomes", "refusals", "lag"),
@@ -27,9 +27,17 @@ class Asked:
 
 
 def select(
-    connection: psycopg.Connection[Any], schemas: Schemas, query: str, *, limit: int
+    connection: psycopg.Connection[Any],
+    schemas: Schemas,
+    query: str,
+    *,
+    limit: int,
+    tenant: str | None = None,
 ) -> Asked:
-    """Runs one query with the views' schema first on the path; what Postgres says against it is told, not raised."""
+    """Runs one query with the views' schema first on the path; what Postgres says against it is told, not raised.
+
+    Where the connection is a reader's, it is shown this tenant's rows.
+    """
     if not query.strip():
         return Asked(wrong=f"the query is empty: ask {', '.join(VIEWS)}")
     try:
@@ -38,6 +46,8 @@ def select(
             connection.cursor(row_factory=tuple_row) as cursor,
         ):
             cursor.execute(schemas.fill("SET LOCAL search_path TO {views}"))
+            if tenant is not None:
+                cursor.execute(FOR_TENANT, (tenant,))
             cursor.execute("SET TRANSACTION READ ONLY")
             cursor.execute(query.encode(), prepare=True)  # one statement, never several
             if cursor.description is None:

@@ -1,32 +1,23 @@
 """Connections to Postgres, the schemas of a namespace in it, and how they are made, shown and dropped.
 
-The rows of version 3 are in `<namespace>_v3`, and a rebuild fills `<namespace>_v3b` beside it. People query
+The rows of version 4 are in `<namespace>_v4`, and a rebuild fills `<namespace>_v4b` beside it. People query
 `<namespace>`, whose views show one of them. Where an older version is shown, it stays until the new one has caught up.
 """
 
 from __future__ import annotations
 
-import re
 import zlib
-from importlib import resources
 from typing import Any, Literal
 
 import psycopg
 from psycopg import sql
 
-from ..events.errors import InvalidKey, Rejected
-from ..events.topics import NAMESPACE
-
-VERSION = 3
-"""Of the rows. Another one is filled beside this one, then the views are switched."""
-
-NAME_MAX = 58
-"""Postgres cuts names at 63 bytes without a word; the version's suffix needs some."""
+from ..events.errors import Rejected
+from .schemas import VERSION, Schemas
+from .tenants import become_owner, drop_role, drop_roles, guard, guard_views, prepare
 
 ANSWER_MAX_MS = 30_000
 CONNECT_MAX_S = 10
-
-_TAKEN = re.compile(r"pg_.*|public|information_schema|.*_v[0-9]+b?")
 
 _SHOWN = """
 SELECT DISTINCT of.nspname
@@ -40,51 +31,16 @@ WHERE r.ev_class = to_regclass(format('%%I.positions', %s::text))
 _OLDER = "SELECT nspname FROM pg_namespace WHERE nspname = ANY (%s) ORDER BY nspname"
 
 
-class Schemas:
-    """The schemas of a namespace: `views` is what people query, `tables` has the rows, or those `beside` them."""
-
-    def __init__(self, namespace: str, *, beside: bool = False) -> None:
-        if (
-            NAMESPACE.fullmatch(namespace) is None
-            or len(namespace) > NAME_MAX
-            or _TAKEN.fullmatch(namespace)
-        ):
-            raise InvalidKey(
-                f"namespace {namespace!r} cannot name a schema: use up to {NAME_MAX} of a-z 0-9 . _ -, "
-                "not starting with 'pg_', not 'public', and not ending like a version ('_v1')"
-            )
-        self.views = namespace
-        self.live = f"{namespace}_v{VERSION}"
-        self.beside = f"{self.live}b"
-        self.tables = self.beside if beside else self.live
-        self.channel = f"{namespace}.moved"
-        self.listen = sql.SQL("LISTEN {}").format(sql.Identifier(self.channel))
-        self.moved_notice = sql.SQL("SELECT pg_notify({}, '')").format(sql.Literal(self.channel))
-
-    def fill(self, template: str) -> sql.Composed:
-        """A statement with `{tables}`, `{live}`, `{beside}` and `{views}` in place."""
-        names = {
-            "{tables}": self.tables,
-            "{live}": self.live,
-            "{beside}": self.beside,
-            "{views}": self.views,
-        }
-        parts = re.split(r"(\{[a-z]+\})", template)
-        return sql.Composed(
-            [sql.Identifier(names[part]) if part in names else sql.SQL(part) for part in parts]
-        )
-
-    def script(self, name: str) -> sql.Composed:
-        """One of the files of statements beside this module."""
-        return self.fill(resources.files(__package__).joinpath(name).read_text("utf-8"))
-
-
 def connect(
-    url: str, *, access: Literal["read", "write"] = "write", limit_ms: int = ANSWER_MAX_MS
+    url: str,
+    *,
+    role: str | None = None,
+    access: Literal["read", "write"] = "write",
+    limit_ms: int = ANSWER_MAX_MS,
 ) -> psycopg.Connection[Any]:
-    """A connection in autocommit; no statement on it runs longer than the limit."""
+    """A connection in autocommit; no statement on it runs longer than the limit. All is done as `role`, if one is given."""
     read_only = "on" if access == "read" else "off"
-    return psycopg.connect(
+    connection = psycopg.connect(
         url,
         autocommit=True,
         connect_timeout=CONNECT_MAX_S,
@@ -92,34 +48,55 @@ def connect(
         f"-c default_transaction_read_only={read_only}",
         application_name="wakeful",
     )
+    if role is not None:
+        try:
+            connection.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(role)))
+        except BaseException:
+            connection.close()
+            raise
+    return connection
 
 
 def install(url: str, namespace: str) -> None:
     """Makes the schemas, tables and views of the namespace where they are missing; a repeat changes nothing.
 
     Views that show an older version are left as they are: `show` switches them once the rows are there. `Rejected`
-    where they show a newer one.
+    where they show a newer one, and where this login may not make the roles.
     """
     schemas = Schemas(namespace)
     with connect(url) as connection, connection.transaction():
         alone(connection)
+        prepare(connection, schemas)
+        become_owner(connection, schemas)
         now = shown(connection, schemas)
         if now is not None and _number(now) > VERSION:
             raise Rejected(
                 f"the views in {namespace!r} are of version {_number(now)} and this program makes {VERSION}: "
                 "use the program that made them"
             )
-        connection.execute(schemas.script("schema.sql"))
+        make_tables(connection, schemas)
         if now is None or now == schemas.live:
-            connection.execute(schemas.script("views.sql"))
+            make_views(connection, schemas)
+
+
+def make_tables(connection: psycopg.Connection[Any], schemas: Schemas) -> None:
+    """The tables, each under row-level security. The caller is the owner; a repeat changes nothing."""
+    connection.execute(schemas.script("schema.sql"))
+    guard(connection, schemas)
+
+
+def make_views(connection: psycopg.Connection[Any], schemas: Schemas) -> None:
+    """The views over these tables, and who may ask them. The caller is the owner; a repeat changes nothing."""
+    connection.execute(schemas.script("views.sql"))
+    guard_views(connection, schemas)
 
 
 def show(url: str, namespace: str) -> list[str]:
     """Lets the views show this version's rows, and drops older ones; their schemas. A repeat changes nothing."""
     schemas = Schemas(namespace)
-    with connect(url) as connection, connection.transaction():
+    with connect(url, role=schemas.owner) as connection, connection.transaction():
         alone(connection)
-        connection.execute(schemas.script("views.sql"))
+        make_views(connection, schemas)
         return drop_older(connection, schemas)
 
 
@@ -143,21 +120,35 @@ def alone(connection: psycopg.Connection[Any]) -> None:
 
 def drop_older(connection: psycopg.Connection[Any], schemas: Schemas) -> list[str]:
     """Drops the rows of older versions; the schemas that there were."""
-    older = [f"{schemas.views}_v{n}{b}" for n in range(1, VERSION) for b in ("", "b")]
-    found = [str(name) for (name,) in connection.execute(_OLDER, (older,))]
+    found = [str(name) for (name,) in connection.execute(_OLDER, (list(schemas.older),))]
     for name in found:
         connection.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(name)))
     return found
 
 
 def drop(url: str, namespace: str) -> None:
-    """Removes everything of the namespace; the log can fill it again."""
+    """Removes everything of the namespace, logins for its tenants as well; the log can fill it again."""
     schemas = Schemas(namespace)
     with connect(url) as connection:
+        logins = login_names(connection, schemas)
         for name in (schemas.views, schemas.live, schemas.beside):
             statement = sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(name))
             connection.execute(statement)
         drop_older(connection, schemas)
+        for login in logins:
+            drop_role(connection, login)
+        drop_roles(connection, schemas)
+
+
+def login_names(connection: psycopg.Connection[Any], schemas: Schemas) -> list[str]:
+    """The logins that were made for one tenant each."""
+    there = connection.execute("SELECT to_regclass(%s)", (f'"{schemas.views}".logins',)).fetchone()
+    if there is None or there[0] is None:
+        return []
+    return [
+        str(name)
+        for (name,) in connection.execute(schemas.fill("SELECT login FROM {views}.logins"))
+    ]
 
 
 def _number(schema: str) -> int:

@@ -16,8 +16,9 @@ import psycopg
 from psycopg import pq, sql
 
 from ..events.log.protocol import Place
-from .database import ANSWER_MAX_MS, Schemas, connect
+from .database import ANSWER_MAX_MS, connect
 from .rows import TABLES, Key, Row, Rows
+from .schemas import Schemas
 from .views import Batch, Gap, Moved, RowsRefused, Superseded, ViewsLost
 
 REFUSED_CLASSES = ("22", "23", "54")
@@ -182,7 +183,7 @@ class PostgresViews:
     ) -> dict[Place, tuple[int, int]]:
         self.close()
         with _faults():
-            self._connection = connect(self._url)
+            self._connection = connect(self._url, role=self._schemas.owner)
             asked = json.dumps([place._asdict() for place in places])
             found = self._connection.execute(statement, (asked,)).fetchall()
         self._generations = {Place(topic, number): row[-1] for topic, number, *row in found}
@@ -274,7 +275,7 @@ def all_rows(url: str, namespace: str) -> dict[str, Sequence[Row]]:
     """Every row of every table, in the order of its key, JSON as text."""
     schemas = Schemas(namespace)
     found: dict[str, Sequence[Row]] = {}
-    with connect(url) as connection:
+    with connect(url, role=schemas.owner) as connection:
         for name, table in TABLES.items():
             read = ", ".join(
                 f"{c}::text" if kind == "jsonb" else c for c, kind in table.all_columns.items()

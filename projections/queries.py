@@ -8,12 +8,14 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
+import psycopg
 from psycopg.rows import dict_row
 
 from ..events.errors import Transient
 from ..events.log.protocol import Place
 from .asked import Asked, select
-from .database import Schemas, connect
+from .database import connect
+from .schemas import FOR_TENANT, Schemas
 from .tokens import token_of
 
 LIMIT_MAX = 1_000
@@ -23,6 +25,7 @@ LOOK_AGAIN_S = 0.2
 """Between two looks at the positions; a notice from the projector comes earlier."""
 
 Answer = dict[str, Any]
+
 
 _SESSIONS = """
 SELECT * FROM {views}.sessions
@@ -105,11 +108,20 @@ LIMIT %(limit)s
 
 
 class Queries:
-    """One read-only connection; not for several threads. Closed by `with`."""
+    """One read-only connection; not for several threads. Closed by `with`.
 
-    def __init__(self, url: str, namespace: str) -> None:
+    With a tenant the database shows that tenant's rows and no others, whatever a question asks for: each is asked as the
+    role for readers, in a transaction that names the tenant; or as a login for one tenant, which has no other role to
+    take and is shown its own. Without a tenant it is the operator's, who sees all.
+    """
+
+    def __init__(self, url: str, namespace: str, *, tenant: str | None = None) -> None:
         self._schemas = Schemas(namespace)
-        self._connection = connect(url, access="read")
+        self._tenant = tenant
+        if tenant is None:
+            self._connection = connect(url, role=self._schemas.owner, access="read")
+        else:
+            self._connection = _as_reader(url, self._schemas)
         self._connection.row_factory = dict_row
 
     def sessions(
@@ -260,7 +272,7 @@ class Queries:
 
     def select(self, query: str, *, limit: int) -> Asked:
         """A query of the user's own, in a read-only transaction; see `asked.py`."""
-        return select(self._connection, self._schemas, query, limit=limit)
+        return select(self._connection, self._schemas, query, limit=limit, tenant=self._tenant)
 
     def close(self) -> None:
         """Frees the connection."""
@@ -281,4 +293,14 @@ class Queries:
         limit = values["limit"]
         if not isinstance(limit, int) or not 1 <= limit <= LIMIT_MAX:
             raise ValueError(f"limit {limit!r}: expected 1 to {LIMIT_MAX}")
-        return list(self._connection.execute(self._schemas.fill(query), values))
+        with self._connection.transaction():
+            if self._tenant is not None:
+                self._connection.execute(FOR_TENANT, (self._tenant,))
+            return list(self._connection.execute(self._schemas.fill(query), values))
+
+
+def _as_reader(url: str, schemas: Schemas) -> psycopg.Connection[Any]:
+    try:
+        return connect(url, role=schemas.app, access="read")
+    except psycopg.errors.InsufficientPrivilege:
+        return connect(url, access="read")  # a person's login: its tenant follows from who it is

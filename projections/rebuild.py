@@ -26,11 +26,13 @@ from ..events.errors import Rejected, Transient
 from ..events.log.protocol import Place, Reader, Record
 from ..events.records import Event
 from . import rebuild_tables as tables
-from .database import Schemas, connect
+from .database import alone, connect
 from .postgres import PostgresViews
 from .projector import Projector
 from .rebuild_ports import Bounded, Noting
 from .rebuild_tables import Difference
+from .schemas import Schemas
+from .tenants import prepare
 
 NEAR = 2_000
 """Offsets that the rebuilt rows may be behind when the live ones are made to wait: a fraction of a second."""
@@ -129,7 +131,14 @@ class Rebuild:
                     f"a rebuild of the views in {self._namespace!r} runs already: wait for it"
                 ) from held
             connection.execute("RESET lock_timeout")
+            with connection.transaction():
+                alone(connection)
+                prepare(connection, self._schemas)
+            connection.execute(self._schemas.fill("SET ROLE {owner}"))
             yield connection
+
+    def _connect(self, **options: Any) -> psycopg.Connection[Any]:
+        return connect(self._url, role=self._schemas.owner, **options)
 
     def _prepare(self, connection: psycopg.Connection[Any]) -> None:
         """Goes on with what an earlier run began, if that is of any use."""
@@ -170,7 +179,7 @@ class Rebuild:
 
     def _compare_all(self) -> Iterator[str]:
         """All rows, at the live position of one moment."""
-        with closing(connect(self._url, limit_ms=0)) as live, live.transaction():
+        with closing(self._connect(limit_ms=0)) as live, live.transaction():
             live.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             yield from self._build(self._aim(live))
             self._views.take()
@@ -183,7 +192,7 @@ class Rebuild:
     def _compare(
         self, live: psycopg.Connection[Any], sessions: Collection[tuple[str, str]] | None
     ) -> Iterator[str]:
-        with closing(connect(self._url, limit_ms=0)) as beside:
+        with closing(self._connect(limit_ms=0)) as beside:
             for found in tables.differences(live, beside, self._namespace, sessions):
                 if isinstance(found, str):
                     self.progress.done += 1
@@ -234,7 +243,7 @@ class Rebuild:
 
     def _compare_moved(self, moved: Collection[tuple[Any, ...]]) -> Iterator[str]:
         before = self.progress.differing
-        with closing(connect(self._url, access="read")) as live:
+        with closing(self._connect(access="read")) as live:
             for _ in self._compare(live, [(tenant, session) for tenant, session in moved]):
                 pass
         if self.progress.differing > before:
@@ -245,7 +254,7 @@ class Rebuild:
 def discard_rebuilt(url: str, namespace: str) -> bool:
     """Drops what a rebuild left beside the live rows; whether there was anything. A rebuild that runs ends with a fault."""
     schemas = Schemas(namespace)
-    with closing(connect(url)) as connection:
+    with closing(connect(url, role=schemas.owner)) as connection:
         found = tables.exists(connection, schemas.beside)
         tables.discard(connection, schemas)
     return found

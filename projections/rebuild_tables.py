@@ -12,8 +12,9 @@ import psycopg
 from psycopg import sql
 
 from ..events.log.protocol import Place
-from .database import Schemas, alone, drop_older
+from .database import alone, drop_older, make_tables, make_views
 from .rows import TABLES, Key
+from .schemas import Schemas
 
 LOCK_MAX_MS = 500
 """How long a switch waits for a lock. Less than Postgres waits before it looks for a deadlock: we step back, no reader."""
@@ -81,7 +82,7 @@ def make(connection: psycopg.Connection[Any], namespace: str) -> None:
     with connection.transaction():
         alone(connection)
         discard(connection, beside)
-        connection.execute(beside.script("schema.sql"))
+        make_tables(connection, beside)
         told = f"Wakeful: rows that a rebuild fills, to take the place of the live ones. Made by {fingerprint()}"
         connection.execute(
             sql.SQL("COMMENT ON SCHEMA {} IS {}").format(
@@ -121,7 +122,7 @@ def switch(connection: psycopg.Connection[Any], namespace: str, *, live: bool) -
     here, beside = Schemas(namespace), Schemas(namespace, beside=True)
     if live:
         connection.execute(here.fill(_TAKE_OVER))
-    connection.execute(beside.script("views.sql"))
+    make_views(connection, beside)
     if live:
         names = [
             sql.Identifier(here.live, n) for (n,) in connection.execute(_RELATIONS, (here.live,))
@@ -130,7 +131,7 @@ def switch(connection: psycopg.Connection[Any], namespace: str, *, live: bool) -
         connection.execute(here.fill("DROP FUNCTION {live}.log_time(bigint)"))
         connection.execute(here.fill("DROP SCHEMA {live}"))
     connection.execute(here.fill("ALTER SCHEMA {beside} RENAME TO {live}"))
-    connection.execute(here.script("schema.sql"))
+    make_tables(connection, here)
     drop_older(connection, here)
     connection.execute(here.moved_notice)
 

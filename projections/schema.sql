@@ -1,10 +1,17 @@
--- Version 3 of the rows, in {tables}: filled from the log alone, so a rebuild gives the same ones. `views.sql` has what
+-- Version 4 of the rows, in {tables}: filled from the log alone, so a rebuild gives the same ones. `views.sql` has what
 -- people query. A change of these tables is a new version, filled from offset 0 beside the old one.
 
 CREATE SCHEMA IF NOT EXISTS {tables};
 CREATE SCHEMA IF NOT EXISTS {views};
 COMMENT ON SCHEMA {views} IS 'Wakeful: what is known of each agent session. Read only; written by the projector.';
-COMMENT ON SCHEMA {tables} IS 'Wakeful: rows behind the views, version 3. Not for queries.';
+COMMENT ON SCHEMA {tables} IS 'Wakeful: rows behind the views, version 4. Not for queries.';
+
+-- Whose rows a login is shown: see `tenants`. It is not from the log, so it lies beside the views, and a rebuild leaves it.
+CREATE TABLE IF NOT EXISTS {views}.logins (
+    login text COLLATE "C" PRIMARY KEY,
+    tenant text COLLATE "C" NOT NULL CHECK (tenant <> '')
+);
+COMMENT ON TABLE {views}.logins IS 'Which tenant''s rows a login is shown; written by ''wakeful access''. Each login sees its own line.';
 
 CREATE TABLE IF NOT EXISTS {tables}.positions (
     topic text NOT NULL,

@@ -13,7 +13,8 @@ import psycopg
 import structlog
 
 from ..events.log.protocol import LogFault, Place
-from .database import Schemas, connect, is_shown, show
+from .database import connect, is_shown, show
+from .schemas import Schemas
 
 LOOK_EVERY_S = 1.0
 
@@ -42,7 +43,9 @@ class Upkeep:
     ) -> None:
         self._url = url
         self._namespace = namespace
-        self._note = Schemas(namespace).fill(_NOTE)
+        schemas = Schemas(namespace)
+        self._owner = schemas.owner
+        self._note = schemas.fill(_NOTE)
         self._ends = ends
         self._monotonic = monotonic
         self._next_s = monotonic()
@@ -75,5 +78,5 @@ class Upkeep:
     def _note_ends(self) -> None:
         ends = [{**place._asdict(), "log_end": end} for place, end in self._ends().items()]
         if self._connection is None:
-            self._connection = connect(self._url)
+            self._connection = connect(self._url, role=self._owner)
         self._connection.execute(self._note, (json.dumps(ends),))

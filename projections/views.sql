@@ -1,7 +1,7 @@
 -- What people query: the views in {views} over the rows in {tables}. Views only grow at their end, so that new ones can take
 -- the place of old ones, and whatever was built on them or granted for them stays.
 
-CREATE OR REPLACE VIEW {views}.sessions AS
+CREATE OR REPLACE VIEW {views}.sessions WITH (security_invoker = true) AS
     SELECT tenant, session_id, workflow, workflow_version, versions, status, held_reason, held_detail, turn,
         waiting_for, next_valid, opened_by, {tables}.log_time(opened_at_ms) AS opened_at,
         {tables}.log_time(updated_at_ms) AS updated_at, messages, last_reply, outcome, failure, cancel_reason,
@@ -34,7 +34,7 @@ COMMENT ON COLUMN {views}.sessions.trigger IS 'What started that turn: message, 
 COMMENT ON COLUMN {views}.sessions.trigger_reason IS 'That occasion in words; null for a message.';
 COMMENT ON COLUMN {views}.sessions.command_offset IS 'Offset in the commands topic of its latest command that left an event: what was sent before is in this row.';
 
-CREATE OR REPLACE VIEW {views}.approvals AS
+CREATE OR REPLACE VIEW {views}.approvals WITH (security_invoker = true) AS
     SELECT tenant, session_id, proposal_id, turn, step, action, contract, arguments, digest, approver, status,
         {tables}.log_time(requested_at_ms) AS requested_at, {tables}.log_time(expires_at_ms) AS expires_at,
         decided_by, decided_on_behalf_of, {tables}.log_time(decided_at_ms) AS decided_at, comment, seq, escaped
@@ -60,7 +60,7 @@ COMMENT ON COLUMN {views}.approvals.comment IS 'What the person who decided wrot
 COMMENT ON COLUMN {views}.approvals.seq IS 'The session''s event that changed this row last.';
 COMMENT ON COLUMN {views}.approvals.escaped IS 'Columns whose text holds what Postgres cannot: backslash doubled, \u0000 for the character.';
 
-CREATE OR REPLACE VIEW {views}.ledger AS
+CREATE OR REPLACE VIEW {views}.ledger WITH (security_invoker = true) AS
     SELECT l.tenant, l.session_id, l.activity_id, l.turn, l.step, l.action, l.queue, l.contract, l.digest,
         l.idempotency_key, l.asked_by, l.on_behalf_of, l.approval, l.proposal_id, a.decided_by AS approved_by,
         l.attempts, l.status, {tables}.log_time(l.requested_at_ms) AS requested_at,
@@ -109,7 +109,7 @@ COMMENT ON COLUMN {views}.ledger.resolved_by IS 'Who said what became of it whil
 COMMENT ON COLUMN {views}.ledger.comment IS 'What that person wrote.';
 COMMENT ON COLUMN {views}.ledger.on_uncertain IS 'What follows where nobody knows whether it was done: wait (for a resolution) or raise (its workflow decides).';
 
-CREATE OR REPLACE VIEW {views}.activities AS
+CREATE OR REPLACE VIEW {views}.activities WITH (security_invoker = true) AS
     SELECT tenant, session_id, activity_id, turn, step, action, queue, contract,
         CASE WHEN status = 'requested' AND started_at_ms IS NOT NULL THEN 'running' ELSE status END AS state,
         status IN ('requested', 'retrying') OR (status = 'uncertain' AND on_uncertain = 'wait') AS open,
@@ -145,7 +145,7 @@ COMMENT ON COLUMN {views}.activities.settled_at IS 'When it ended; null while it
 COMMENT ON COLUMN {views}.activities.seq IS 'The session''s event that changed this row last.';
 COMMENT ON COLUMN {views}.activities.escaped IS 'Columns whose text holds what Postgres cannot: backslash doubled, \u0000 for the character.';
 
-CREATE OR REPLACE VIEW {views}.timers AS
+CREATE OR REPLACE VIEW {views}.timers WITH (security_invoker = true) AS
     SELECT d.tenant, d.session_id, s.workflow, d.kind, d.id, d.name, d.for_whom, {tables}.log_time(d.since_ms) AS since,
         {tables}.log_time(d.due_ms) AS due_at, s.held_reason IS NOT NULL AS held, d.seq, d.escaped
     FROM (
@@ -177,7 +177,7 @@ COMMENT ON COLUMN {views}.timers.held IS 'Whether its session is held: then noth
 COMMENT ON COLUMN {views}.timers.seq IS 'The session''s event that changed this row last.';
 COMMENT ON COLUMN {views}.timers.escaped IS 'Columns whose text holds what Postgres cannot: backslash doubled, \u0000 for the character.';
 
-CREATE OR REPLACE VIEW {views}.outcomes AS
+CREATE OR REPLACE VIEW {views}.outcomes WITH (security_invoker = true) AS
     SELECT tenant, session_id, command_id, command, actor, channel,
         CASE WHEN reason IS NOT NULL THEN 'refused' WHEN seq = parked_seq THEN 'parked' ELSE 'accepted' END AS disposition,
         reason, detail, {tables}.log_time(decided_at_ms) AS decided_at, events, seq, partition, command_offset, escaped
@@ -199,7 +199,7 @@ COMMENT ON COLUMN {views}.outcomes.partition IS 'Where the command lies in the c
 COMMENT ON COLUMN {views}.outcomes.command_offset IS 'Its offset there.';
 COMMENT ON COLUMN {views}.outcomes.escaped IS 'Columns whose text holds what Postgres cannot: backslash doubled, \u0000 for the character.';
 
-CREATE OR REPLACE VIEW {views}.refusals AS
+CREATE OR REPLACE VIEW {views}.refusals WITH (security_invoker = true) AS
     SELECT tenant, session_id, command, reason, failed_check, detail, actor, channel, command_id,
         {tables}.log_time(decided_at_ms) AS refused_at, seq, escaped
     FROM {tables}.outcomes WHERE reason IS NOT NULL;
@@ -217,23 +217,23 @@ COMMENT ON COLUMN {views}.refusals.refused_at IS 'When, on the log''s clock.';
 COMMENT ON COLUMN {views}.refusals.seq IS 'The session''s event that changed this row last.';
 COMMENT ON COLUMN {views}.refusals.escaped IS 'Columns whose text holds what Postgres cannot: backslash doubled, \u0000 for the character.';
 
-CREATE OR REPLACE VIEW {views}.gaps AS
+CREATE OR REPLACE VIEW {views}.gaps WITH (security_invoker = true) AS
     SELECT topic, partition, log_offset, reason, detail FROM {tables}.gaps;
-COMMENT ON VIEW {views}.gaps IS 'Records of the log that are not in the views, and why. Empty unless something is wrong.';
+COMMENT ON VIEW {views}.gaps IS 'Records of the log that are not in the views, and why. Empty unless something is wrong. Of all tenants, so for operators only.';
 COMMENT ON COLUMN {views}.gaps.topic IS 'The topic of the record.';
 COMMENT ON COLUMN {views}.gaps.partition IS 'Its partition.';
 COMMENT ON COLUMN {views}.gaps.log_offset IS 'Its offset.';
 COMMENT ON COLUMN {views}.gaps.reason IS 'Why it is not in the views, in one word.';
 COMMENT ON COLUMN {views}.gaps.detail IS 'The same in a sentence.';
 
-CREATE OR REPLACE VIEW {views}.positions AS
+CREATE OR REPLACE VIEW {views}.positions WITH (security_invoker = true) AS
     SELECT topic, partition, next_offset FROM {tables}.positions;
 COMMENT ON VIEW {views}.positions IS 'Up to where the log is in the views: everything below next_offset.';
 COMMENT ON COLUMN {views}.positions.topic IS 'The topic that is read.';
 COMMENT ON COLUMN {views}.positions.partition IS 'Its partition.';
 COMMENT ON COLUMN {views}.positions.next_offset IS 'Everything below this offset is in the views, or in gaps.';
 
-CREATE OR REPLACE VIEW {views}.lag AS
+CREATE OR REPLACE VIEW {views}.lag WITH (security_invoker = true) AS
     SELECT p.topic, p.partition, p.next_offset, e.log_end, greatest(e.log_end - p.next_offset, 0) AS records_behind,
         CASE
             WHEN e.log_end <= p.next_offset AND e.measured_at > now() - interval '10 seconds' THEN 0

@@ -91,13 +91,13 @@ def client(given: Settings, log: Log, *, actor: str | None = None) -> Iterator[C
 
 @contextmanager
 def queries(given: Settings) -> Iterator[Queries]:
-    """The views, after their database has answered."""
+    """The views as this tenant is shown them, after their database has answered."""
     from ...projections.queries import Queries
     from ..processes import prove_postgres
 
     url = given.postgres_url
     prove_postgres(given, POSTGRES_LIMIT_S)
-    with Queries(url, given.namespace) as opened:
+    with Queries(url, given.namespace, tenant=given.tenant) as opened:
         yield opened
 
 

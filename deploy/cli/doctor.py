@@ -13,7 +13,7 @@ import typer
 from ..exits import Exit, Stopped
 from ..settings import Settings
 from . import context
-from .context import AsJson, kafka, queries, settings
+from .context import AsJson, kafka, settings
 from .findings import Finding, of_clock, of_lag, of_settings, of_topics
 
 if TYPE_CHECKING:
@@ -65,7 +65,10 @@ def _all(given: Settings) -> Iterator[Finding]:
             if views_answer:
                 yield from _looked("lag", lambda: _lag(given))
     if views_answer:
-        yield from _looked("views", lambda: _views(given))
+        views = _looked("views", lambda: _views(given))
+        yield from views
+        if all(one.verdict == "ok" for one in views):
+            yield from _looked("tenants", lambda: _tenants(given))
     yield from of_settings(given)
     yield from _looked("blobs", lambda: _store(given))
 
@@ -219,13 +222,15 @@ def _split(told: str) -> tuple[str, str]:
 
 
 def _views(given: Settings) -> list[Finding]:
-    from ...projections.database import VERSION, is_shown
+    from ...projections.database import is_shown
+    from ...projections.queries import Queries
+    from ...projections.schemas import VERSION
 
     to_do = "start 'wakeful run' or 'wakeful projector' of this version, which brings them there"
     if not is_shown(given.postgres_url, given.namespace):
         told = f"the views in {given.namespace!r} are missing, or not of this program's version {VERSION}"
         return [Finding("views", "wrong", told, to_do)]
-    with queries(given) as asked:
+    with Queries(given.postgres_url, given.namespace) as asked:
         gaps = asked.gaps()
     if gaps:
         first = gaps[0]
@@ -233,3 +238,21 @@ def _views(given: Settings) -> list[Finding]:
         to_do = "see 'wakeful audit verify'; 'wakeful projections rebuild' makes them anew"
         return [Finding("views", "wrong", f"{told} ({first['reason']})", to_do)]
     return [Finding("views", "ok", f"version {VERSION}, without gaps")]
+
+
+def _tenants(given: Settings) -> list[Finding]:
+    """Whether the database keeps tenants apart: the roles are there, and nothing shows rows of all of them."""
+    from ...projections.database import connect
+    from ...projections.schemas import Schemas
+    from ...projections.tenants import missing_roles, unguarded
+
+    schemas = Schemas(given.namespace)
+    with connect(given.postgres_url, access="read") as connection:
+        missing = missing_roles(connection, schemas)
+        if missing:
+            to_do = "start 'wakeful run' or 'wakeful projector' of this version, which makes them or says who may"
+            return [Finding("tenants", "wrong", f"role {missing[0]} is missing", to_do)]
+        found = unguarded(connection, schemas)
+    to_do = "make such a view anew WITH (security_invoker = true), or drop it"
+    wrong = [Finding("tenants", "wrong", told, to_do) for told in found]
+    return wrong or [Finding("tenants", "ok", "each reader is shown one tenant's rows")]

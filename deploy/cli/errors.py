@@ -83,7 +83,8 @@ def _is_database(error: BaseException) -> bool:
 def _database(error: BaseException) -> tuple[str, int]:
     told = " ".join(str(error).split())
     kind = type(error).__name__
-    if kind in ("UndefinedTable", "InvalidSchemaName"):
+    no_role = kind == "InvalidParameterValue" and told.startswith("role ")
+    if no_role or kind in ("UndefinedTable", "InvalidSchemaName"):
         return (
             "there are no views in this database yet: start 'wakeful run' or 'wakeful projector', which makes them",
             Exit.UNAVAILABLE,
@@ -91,6 +92,11 @@ def _database(error: BaseException) -> tuple[str, int]:
     if kind in ("OperationalError", "ConnectionTimeout"):
         return (
             f"no answer from postgres ({told}): check it with 'wakeful status'",
+            Exit.UNAVAILABLE,
+        )
+    if kind == "InsufficientPrivilege":
+        return (
+            f"postgres: {told}: views of an older version are not for readers yet, and 'wakeful doctor' tells what else may be wrong",
             Exit.UNAVAILABLE,
         )
     return f"postgres: {told}", Exit.FAULT

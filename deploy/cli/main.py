@@ -16,6 +16,7 @@ import typer
 
 from ..exits import Exit
 from . import (
+    access,
     activities,
     approvals,
     arrivals,
@@ -60,6 +61,7 @@ app.command("worker", rich_help_panel=RUN)(run.worker)
 app.command("projector", rich_help_panel=RUN)(run.projector)
 app.add_typer(topics.app, name="topics", rich_help_panel=RUN)
 app.add_typer(projections.app, name="projections", rich_help_panel=RUN)
+app.add_typer(access.app, name="access", rich_help_panel=RUN)
 app.add_typer(sessions.app, name="session", rich_help_panel=ASK)
 app.add_typer(approvals.app, name="approval", rich_help_panel=ASK)
 app.add_typer(activities.app, name="activity", rich_help_panel=ASK)

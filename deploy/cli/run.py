@@ -71,6 +71,8 @@ def run(
         )
         supervisor.wait()
         note("ending: running activities may finish")
+    if supervisor.gave_up is not None:
+        raise supervisor.gave_up
     note("ended")
 
 

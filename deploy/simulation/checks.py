@@ -34,6 +34,7 @@ from ...projections.audit.blobs import stored
 from ...projections.audit.folds import refold
 from ...projections.audit.history import History
 from . import arriving
+from .flooding import others_are_let_in
 from .payments import payments
 from .projecting import Database
 
@@ -89,6 +90,7 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
     events = [fact.event for fact in history.facts]
     commands = _commands(evidence.commands)
     findings.extend("I3", _disposed_once(evidence, events, commands))
+    findings.extend("quotas", others_are_let_in(evidence))
     findings.extend("I21", _log_time(evidence, events))
     findings.extend("I24", _decisions_name_what_they_decide(events, commands))
     findings.extend("I5", _messages_once(events))
@@ -264,13 +266,18 @@ def _tasks_are_done(world: World, evidence: Evidence, events: Sequence[Event]) -
         for place, offset in world.log.group_offsets(worker_group(queue)).items()
     }
     over = _attempts_over(events)
+    letters = [dead_letter_in(record.headers) for record in evidence.dead_letters]
+    aside = {(letter.topic, letter.partition, letter.offset) for letter in letters if letter}
     for record in evidence.activities:
+        at = (record.topic, record.partition, record.offset)
         task = (record.key or b"").decode()
         if record.offset >= committed.get(Place(record.topic, record.partition), 0):
             yield f"task {task} is not committed by its workers"
-        elif task not in results:
+        elif at not in aside and task not in results:
             key, _, attempt = task.rpartition("#")
-            if int(attempt) > over.get(key, 0):
+            if not attempt.isdecimal():
+                yield f"{at} is no task, it is committed, and there is no dead letter of it"
+            elif int(attempt) > over.get(key, 0):
                 yield f"task {task} is committed, there is no result of it, and it is waited for"
 
 

@@ -47,6 +47,11 @@ def takes_uncommitted(self: OnceTasks, group: Group, records_max: int) -> list[R
     return taken
 
 
+def reads_late(self: OnceTasks, records: Sequence[Record]) -> None:
+    """What is no task is found out when it is handed out, and so after its commit."""
+    self._records += records
+
+
 def starts_when_asked(state: State, body: r.ActivityRequested) -> State:
     """The heartbeat clock runs from the request on."""
     return _clocked(_REQUESTED(state, body), body.activity_id)

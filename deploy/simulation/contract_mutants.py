@@ -36,6 +36,11 @@ CONTRACT_MUTANTS: tuple[Mutant, ...] = (
         seed=137,
     ),
     Mutant(
+        "commits what is no task before its letter is there",
+        plant((OnceTasks, "add", wrong.reads_late)),
+        seed=1_693,
+    ),
+    Mutant(
         "looks up before the call can have settled",
         plant((attempts, "_settle_ms", lambda _call: 0)),
         seed=49,

@@ -10,6 +10,7 @@ from ...events.log.protocol import Group, Place, Record
 from ...processors.partition import Partition
 from ...processors.session import Session
 from ...processors.simulation.actors import GROUP, KeptStore
+from ...processors.simulation.clients import FLOODED, STRAY
 from ...processors.simulation.model import Model, ModelPartition, owner
 from ...processors.simulation.workload import QUEUES
 from ...processors.simulation.world import World, bounds
@@ -30,14 +31,16 @@ def against_the_model(world: World) -> tuple[Model, list[str]]:
             blobs=world.scene.blobs,
             always_replay=not world.plan.always_replay,
         )
+    flooded = {FLOODED} if world.plan.floods else set()
+    model.leave(flooded)  # what was metered is forgotten in a restart, which the model has none of
     written: dict[str, Sequence[Record]] = {
-        spec.name: read_topic(log, spec.name)
+        spec.name: [record for record in read_topic(log, spec.name) if record.key != STRAY]
         for spec in topics.specs(QUEUES, world.plan.partitions)
         if spec.name not in (topics.commands, topics.snapshots, topics.control)
     }
     differences = list(model.differences(written))
     if differences:
-        model.leave(_silent(model, written[topics.events]))
+        model.leave(flooded | _silent(model, written[topics.events]))
         differences = list(model.differences(written))
     return model, differences
 

@@ -29,6 +29,7 @@ from ...projections.memory import MemoryViews
 from . import mistakes as wrong
 from . import state_mistakes as state_wrong
 from .contract_mutants import CONTRACT_MUTANTS
+from .flooding import FLOOD_MUTANTS
 from .planting import Mutant, plant
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -167,4 +168,5 @@ MUTANTS: tuple[Mutant, ...] = (
         "projector without position guard", plant((MemoryViews, "_guard", lambda *_: None)), seed=13
     ),
     *CONTRACT_MUTANTS,
+    *FLOOD_MUTANTS,
 )

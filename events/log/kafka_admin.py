@@ -94,7 +94,7 @@ def offsets_at(admin: AdminClient, places: Sequence[Place], timestamp_ms: int) -
 
 
 def create_topics(admin: AdminClient, topics: Sequence[TopicSpec], watch: Watch) -> list[str]:
-    """Creates what is missing, and returns when the cluster shows all of it with leaders."""
+    """Creates what is missing, and returns when each partition has a leader that answers for it."""
     with watch("list_topics"):
         existing = _metadata(admin).topics
     missing = [topic for topic in topics if topic.name not in existing]
@@ -113,6 +113,9 @@ def create_topics(admin: AdminClient, topics: Sequence[TopicSpec], watch: Watch)
         lambda shown: all(_ready(shown.get(topic.name)) for topic in topics),
         "topics to appear",
     )
+    made = [Place(topic.name, n) for topic in missing for n in range(topic.partitions)]
+    with watch("list_offsets"):  # a leader is named before it leads: this asks each of them
+        _offsets(admin, made, _LATEST, Isolation.UNCOMMITTED)
     with watch("list_topics"):
         shown = _metadata(admin).topics
     for topic in topics:

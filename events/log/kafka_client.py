@@ -14,7 +14,16 @@ from typing import Any, Protocol, cast
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from ..limits import RECORD_BYTES_MAX
-from .protocol import Fatal, Headers, LogFault, NotYet, Record, RecordTooLarge
+from .protocol import (
+    DELIVERY_MS,
+    Fatal,
+    Headers,
+    LogFault,
+    NameTaken,
+    NotYet,
+    Record,
+    RecordTooLarge,
+)
 
 logger = logging.getLogger("wakeful.kafka")
 logger.addHandler(logging.NullHandler())  # without any handler Python prints warnings to stderr
@@ -36,7 +45,7 @@ class KafkaLimits:
     batch_bytes: int = BATCH_BYTES
     transaction_timeout_ms: int = 15_000  # bounds how long a dead processor holds readers up
     delivery_timeout_ms: int = 12_000  # below it: a late record must not outlive its transaction
-    plain_timeout_ms: int = 30_000  # records outside transactions: a broker may restart meanwhile
+    plain_timeout_ms: int = DELIVERY_MS  # records outside transactions; clients wait for longer
     call_timeout_ms: int = 10_000  # commit, offsets; the watchdog's limit is above all of them
     linger_ms: int = 5  # a commit flushes at once; between, records gather into batches
     plain_linger_ms: int = 1  # nothing flushes a result or a command, so this is paid by each step
@@ -115,6 +124,9 @@ _FENCED = frozenset(
     }
 )
 
+_TAKEN = KafkaError(KafkaError.FENCED_INSTANCE_ID).str()
+"""Its words: a consumer that learns of it between two calls says `_FATAL`, and of the cause the words alone."""
+
 # The cluster is busy, moving or not reachable: the client itself tries again.
 TRANSIENT = frozenset(
     {
@@ -163,8 +175,8 @@ def fault_of(failure: KafkaException | KafkaError, doing: str) -> LogFault:
         return LogFault(
             f"{sentence}; a newer producer or the transaction's time-out has fenced this one"
         )
-    if code == KafkaError.FENCED_INSTANCE_ID:
-        return Fatal(f"{sentence}; another process runs under the same group.instance.id")
+    if code == KafkaError.FENCED_INSTANCE_ID or _TAKEN in error.str():
+        return NameTaken(f"{sentence}; another process runs under the same group.instance.id")
     if code == KafkaError._FATAL or error.fatal():  # noqa: SLF001
         return Fatal(f"{sentence}; this client will never work again")
     return LogFault(sentence)

@@ -16,6 +16,7 @@ from .watchdog import Watch
 
 FULL_QUEUE_WAIT_S = 0.05
 CONNECT_WAIT_S = 1.0
+FLUSH_MS_MAX = 5_000  # far below the watchdog's limit: waiting for a broker is not hanging
 
 Delivered = Callable[[Place, int, LogFault | None], None]
 
@@ -77,14 +78,19 @@ class KafkaProducer:
 
     def flush(self, timeout_ms: int) -> None:
         """See the protocol. Each undelivered record is reported once: by its callback, and by the next flush."""
-        with self._watch("flush"):
-            left = self._open().flush(timeout_ms / 1000)
+        left = self._flush(timeout_ms % FLUSH_MS_MAX)
+        for _ in range(timeout_ms // FLUSH_MS_MAX):
+            left = left and self._flush(FLUSH_MS_MAX)
         self._raise_callbacks()
         fault, self._undelivered = self._undelivered, None
         if fault is not None:
             raise fault
         if left:
             raise LogFault(f"{left} records are still undecided after {timeout_ms} ms")
+
+    def _flush(self, timeout_ms: int) -> int:
+        with self._watch("flush"):
+            return self._open().flush(timeout_ms / 1000)
 
     def close(self) -> None:
         """See the protocol."""

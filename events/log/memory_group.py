@@ -7,7 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from .memory_broker import Broker
 from .memory_coordinator import Coordinator, GroupState, Member, Token
 from .memory_faults import meet
-from .protocol import Fatal, Isolation, LogFault, Membership, Place, RebalanceListener, Record
+from .protocol import (
+    Isolation,
+    LogFault,
+    Membership,
+    NameTaken,
+    Place,
+    RebalanceListener,
+    Record,
+)
 
 
 class MemoryGroup:
@@ -140,7 +148,7 @@ class MemoryGroup:
             each.instance_id == self._instance_id for each in self._state.members.values()
         )
         if taken:
-            raise Fatal(
+            raise NameTaken(
                 f"another process runs under the same group.instance.id ({self._instance_id})"
             )
         self._member = self._join()

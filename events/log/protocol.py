@@ -22,6 +22,9 @@ from ..freezing import dataclass
 SESSION_TIMEOUT_MS = 10_000
 """How long a member of a group may be silent before its partitions go to others."""
 
+DELIVERY_MS = 30_000
+"""How long a plain producer tries to deliver a record before it says that it could not: a broker may restart meanwhile."""
+
 Headers = Sequence[tuple[str, bytes]]
 
 
@@ -79,6 +82,10 @@ class RecordTooLarge(LogFault):
 
 class Fatal(LogFault):
     """This client will never work again (fenced, authorisation, fatal flag): end the process."""
+
+
+class NameTaken(Fatal):
+    """Another process runs under the same instance id; the newer one has the name, and this client never works again."""
 
 
 class RebalanceListener(Protocol):

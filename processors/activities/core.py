@@ -46,7 +46,7 @@ from .beats import Beat
 from .held import Held
 from .jobs import Counts, Job, task_of
 from .offsets import Offsets, Ticket
-from .once import OnceTasks, ends_of
+from .once import Letter, OnceTasks, ends_of
 from .reports import Reports
 from .runner import Body
 from .sending import Sender
@@ -98,12 +98,12 @@ class WorkerCore:
         self._arriving: set[Place] = set()
         self._jobs: dict[str, Job] = {}
         self._taken_once: set[Job] = set()
-        self._sender: Sender[Job | Ticket | Beat] = Sender(log, self._acknowledge)
+        self._sender: Sender[Job | Ticket | Letter | Beat] = Sender(log, self._acknowledge)
         self._given_back: deque[Job] = deque()
         self._expired: deque[Job] = deque()
         self._held = Held(self._settled, self.offsets)
         self._once_topic = topics.activities(queue, once=True)
-        self._once = OnceTasks()
+        self._once = OnceTasks(self._bury)
         self._faults = 0
         self._log_ms = 0
 
@@ -151,7 +151,9 @@ class WorkerCore:
         once_max = len(self._once) + records_max if once_max is None else once_max
         try:
             self._adopt()
-            fetched = self._joined.poll(records_max, 0 if once_max and self._once else timeout_ms)
+            fetched = self._joined.poll(
+                records_max, 0 if self._once.ready(once_max) else timeout_ms
+            )
             self._once.add([record for record in fetched if record.topic == self._once_topic])
             self._held.add([record for record in fetched if record.topic != self._once_topic])
             self.settle()
@@ -352,22 +354,20 @@ class WorkerCore:
             self._taken_once.add(job)
         return job
 
-    def _bury(self, record: Record, ticket: Ticket, error: Undecodable | InvalidKey) -> None:
-        logger.warning(
-            "task sent to dead letters",
-            offset=record.offset,
-            partition=record.partition,
-            why=str(error),
-        )
+    def _bury(
+        self, record: Record, ticket: Ticket | Letter, error: Undecodable | InvalidKey
+    ) -> None:
+        at = f"{record.topic}[{record.partition}]@{record.offset}"
+        logger.warning("task sent to dead letters", at=at, why=str(error))
         self.counts.dead_letters += 1
         self._sender.send(ticket, self._reports.dead_letter(record, error))
 
-    def _acknowledge(self, owner: Job | Ticket | Beat) -> None:
+    def _acknowledge(self, owner: Job | Ticket | Letter | Beat) -> None:
         if isinstance(owner, Beat):
             owner.acknowledged()
             return
         self._hit("w.result_sent")
-        if isinstance(owner, Ticket):
+        if isinstance(owner, Ticket | Letter):
             owner.settle()
             return
         self.counts.settled += 1

@@ -40,6 +40,11 @@ class Job:
         return self.task.contract in ONCE
 
     @property
+    def lay(self) -> bool:
+        """Whether its task may have lain in the log for long, so that a word about it may be older than this job."""
+        return self.once or self.seen_ms is not None
+
+    @property
     def is_lost(self) -> bool:
         """Whether its partitions were taken away, so that another worker has its task by now."""
         return not self.once and all(ticket.watermark.lost for ticket in self.tickets)

@@ -165,14 +165,14 @@ class Lane:
         self._loop.call_soon_threadsafe(ended.set_result, None)
 
     def _take_until_stopped(self) -> None:
-        self._superseded.look(self._monotonic())
-        self.core.open()
+        self.core.open()  # the group lets it in meanwhile
+        self._superseded.catch_up(self._monotonic())
         commit_at = 0.0
         while not self._stopping.is_set():
             room = self._room.wait()
-            wait_ms = POLL_MS if room else 0
-            jobs = self.core.poll(max(room, 1), wait_ms, once_max=self._room.once)
+            jobs = self.core.poll(max(room, 1), POLL_MS if room else 0, once_max=self._room.once)
             self._hearing.hear(jobs)
+            self._superseded.look(self._monotonic(), at_once=any(job.lay for job in jobs))
             if jobs := self._redelivered.admit(jobs):
                 self._loop.call_soon_threadsafe(self._accept, jobs)
             now = self._hearing.hear()

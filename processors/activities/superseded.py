@@ -1,7 +1,8 @@
 """Attempts that are over, as the log tells workers: cancelled, superseded, or past their deadlines.
 
 A hint, not a rule: a result of such an attempt is recorded as late by whoever decides, whether this was read or not.
-So reading begins at the end of the topic, a record that cannot be read is left out, and a fault is waited out.
+So reading begins a bounded way before the end of the topic (tasks that lie in a queue may be over long since), a record
+that cannot be read is left out, and a fault is waited out.
 """
 
 from __future__ import annotations
@@ -35,6 +36,13 @@ LOOK_MS = 100
 AGAIN_MS = 5_000
 """Between two tries after a fault: a look may block for the client's own time-out."""
 
+BACK_MAX = 2_000
+"""Records of before that a worker reads when it starts, of all partitions together: some 50 ms of work."""
+
+CATCH_UP_MS = 100
+CATCH_UP_ROUNDS = 10
+"""How long, and how often, it waits for these: its group takes as long to let it in."""
+
 RECORDS_MAX = 500
 ROUNDS_MAX = 20
 """Polls of one look while the topic has more; the intake has its own work to do."""
@@ -55,6 +63,8 @@ class Superseded:
         self._look_at = 0.0
         self._reader: Reader | None = None
         self._positions: dict[Place, int] = {}
+        self._behind: dict[Place, int] = {}
+        """Partitions that are not read up to where they ended when reading began."""
         self._faulty = False
         self._kept: dict[str, None] = {}
         self._told: list[Callable[[str], None]] = []
@@ -66,13 +76,32 @@ class Superseded:
         """Has `told` called with the id of each attempt that is over, from whichever thread looks."""
         self._told.append(told)
 
-    def look(self, now: float) -> None:
-        """Reads what is new, without waiting for any; `now` is monotonic, in seconds. Never raises a fault."""
-        if now < self._look_at or not self._looking.acquire(blocking=False):
+    def catch_up(self, now: float) -> None:
+        """Reads what was said before this worker came, and waits for it, within bounds; a repeat waits for the first."""
+        with self._looking:
+            self._look(now)
+            for _ in range(CATCH_UP_ROUNDS):
+                if not self._behind or self._faulty:
+                    return
+                self._look(now, wait_ms=CATCH_UP_MS)
+
+    def look(self, now: float, *, at_once: bool = False) -> None:
+        """Reads what is new, without waiting for any; `now` is monotonic, in seconds. Never raises a fault.
+
+        `at_once` asks for it though the last look was just now: there are tasks that may be over by a newer word.
+        """
+        is_due = now >= self._look_at or (at_once and not self._faulty)
+        if not is_due or not self._looking.acquire(blocking=False):
             return
         try:
+            self._look(now)
+        finally:
+            self._looking.release()
+
+    def _look(self, now: float, *, wait_ms: int = 0) -> None:
+        try:
             self._look_at = now + LOOK_MS / 1000
-            self._read()
+            self._read(wait_ms)
             self._faulty = False
         except LogFault as fault:
             self._look_at = now + AGAIN_MS / 1000
@@ -80,37 +109,41 @@ class Superseded:
             if not self._faulty:
                 logger.warning("attempts that are over cannot be read for now", fault=str(fault))
             self._faulty = True
-        finally:
-            self._looking.release()
 
     def close(self) -> None:
         """Frees the reader."""
         with self._looking:
             self._let_go(forget=True)
 
-    def _read(self) -> None:
+    def _read(self, wait_ms: int) -> None:
         reader = self._opened()
         for _ in range(ROUNDS_MAX):
-            items = reader.poll(RECORDS_MAX, 0)
+            items = reader.poll(RECORDS_MAX, wait_ms)
             for item in items:
+                place, reached = Place(item.topic, item.partition), item.offset
                 if not isinstance(item, EndOfPartition):
-                    self._positions[Place(item.topic, item.partition)] = item.offset + 1
+                    reached = self._positions[place] = item.offset + 1
                     self._take(item)
+                if reached >= self._behind.get(place, reached + 1):
+                    del self._behind[place]
             if len(items) < RECORDS_MAX:
                 return
 
     def _opened(self) -> Reader:
-        """The reader, where it was before a fault; else at the end, for which the intake may wait a while."""
+        """The reader, where it was before a fault; else where a new one begins, for which the intake may wait a while."""
         if self._reader is None:
-            self._positions = self._positions or self._ends()
+            self._positions = self._positions or self._begin()
             self._reader = self._log.reader(Isolation.COMMITTED)
             self._reader.assign(self._positions)
         return self._reader
 
-    def _ends(self) -> dict[Place, int]:
+    def _begin(self) -> dict[Place, int]:
         places = [Place(self._topic, n) for n in range(self._log.partitions(self._topic))]
         ends = self._log.ends(places, Isolation.COMMITTED)
-        return {place: end for place, (_, end) in ends.items()}
+        back = BACK_MAX // len(places)
+        begin = {place: max(first, end - back) for place, (first, end) in ends.items()}
+        self._behind = {place: end for place, (_, end) in ends.items() if begin[place] < end}
+        return begin
 
     def _take(self, record: Record) -> None:
         try:

@@ -25,6 +25,7 @@ from ..app import App
 from ..handler import CommandHandler
 from ..loop import Loop, LoopFailed, LoopSettings
 from ..partition import Partition
+from ..quotas import Quotas, Rate
 from ..store import Store
 from .clock import SkewedClock, VirtualClock
 from .downstream import Downstream
@@ -40,6 +41,10 @@ SESSION_TIMEOUT_MS = 2_000
 
 class Killed(BaseException):
     """The process dies here."""
+
+
+QUOTAS = Quotas(commands=Rate(100, 20_000))
+"""Where one tenant floods: far more than the others ask for."""
 
 
 @dataclass(slots=True)
@@ -271,7 +276,13 @@ class ProcessorActor(Actor):
             session_timeout_ms=SESSION_TIMEOUT_MS,
         )
         self._loop = Loop(
-            self.log, scene.topics, handler, settings, self.clock, open_partition=self._open
+            self.log,
+            scene.topics,
+            handler,
+            settings,
+            self.clock,
+            quotas=QUOTAS if plan.floods else None,
+            open_partition=self._open,
         )
         self._steps = self._loop.steps()
 

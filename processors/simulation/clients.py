@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from ...commands import models as m
@@ -20,6 +21,14 @@ from .actors import DIGEST_KEY, Scene
 from .workload import script
 
 TENANT = "acme"
+FLOODER = "flood"
+FLOODED = session_key(FLOODER, "f0")
+FLOOD = 150
+"""Commands of one burst."""
+
+STRAY = b"stray"
+"""The key of what is no task; no command leads to it, so no model of the commands has it."""
+
 DAY_MS = 86_400_000
 RELEASES_MAX = 2
 """Times a session is released after healing: one whose script breaks is held again each time."""
@@ -76,6 +85,25 @@ class Clients:
         elif self._left > 0:
             self._left -= 1
             self._ask()
+
+    def flood(self) -> None:
+        """Another tenant asks for much at once, of a session that is not there."""
+        for _ in range(FLOOD):
+            self._number += 1
+            id_, now_ms = f"c{self._number}", self._scene.clock.ms
+            header = m.CommandHeader(FLOODER, "f0", id_, now_ms, "eve", None, "simulation", None)
+            self._post(m.Command(header, m.CancelSession("now")))
+        self.heal()
+
+    def stray(self, queue: str) -> None:
+        """Writes, beside all faults, what nobody can read into the queue's topic of tasks that must not run twice."""
+        self._scene.counts["fault: stray task"] += 1
+        producer = self._scene.log.producer()
+        topic = self._scene.topics.activities(queue, once=True)
+        with suppress(LogFault):
+            producer.produce(topic, key=STRAY, value=b"no task", headers=())
+            producer.flush(0)
+        producer.close()
 
     def heal(self) -> None:
         """Everything that was sent arrives; whoever still waits for an approval gets it, or not."""

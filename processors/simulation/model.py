@@ -20,6 +20,7 @@ from ...events.topics import Topics
 from ..handler import CommandHandler
 from ..outputs import Folder
 from ..partition import Partition, Places
+from ..quotas import Meters
 from ..session import Session
 from ..store import TailEvent
 from .actors import DIGEST_KEY
@@ -35,6 +36,7 @@ class ModelPartition(Partition):
         self.number = number
         self.places = Places.of(topics, number)
         self.sessions: dict[bytes, Session] = {}
+        self.meters = Meters()
 
     def session(self, key: bytes) -> Session:
         """See `Partition`."""

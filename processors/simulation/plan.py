@@ -11,6 +11,10 @@ CALM, ROUGH, WILD = 0.0, 0.02, 0.08
 """Share of calls to the log that go wrong, in three kinds of seeds."""
 
 
+STRAYS_EVERY = 32
+"""One seed in so many has strangers among the tasks."""
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """One seed's world. `ticks` are the steps with faults; `marker_pace` is how soon late markers are written.
@@ -41,6 +45,13 @@ class Plan:
     """Whether, half way, everybody is replaced at once by the next release, which guards what it changes."""
     inline_max: int
     chunk_bytes: int
+    floods: bool = False
+    """Whether another tenant sends far more than its quota."""
+
+    @property
+    def strays(self) -> bool:
+        """Whether strangers write among the tasks that must not run twice; by the seed alone, so that others stay as they were."""
+        return self.seed % STRAYS_EVERY == STRAYS_EVERY - 3
 
     @classmethod
     def draw(cls, seed: int) -> Plan:
@@ -72,4 +83,5 @@ class Plan:
             guarded=not deploys and rng.random() < 0.1,
             inline_max=rng.choice((4, 30, PAYLOAD_MAX, PAYLOAD_MAX)),
             chunk_bytes=rng.choice((1, 900, 262_144)),
+            floods=seed % 25 == 11,
         )

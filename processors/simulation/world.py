@@ -31,9 +31,14 @@ ROUNDS_MAX = 200
 WAITS_MAX = 200
 """Timers, expiries and answers after healing before the same is said."""
 
+STRAY_TICKS = 5
+"""Between two records that are no tasks, where there are any."""
+
 STEPS_PER_ROUND_MAX = 40
 QUIET_ROUNDS = 2
 FAR_MS = 1 << 50
+
+FLOOD_EVERY_TICKS = 75
 
 Trace = Callable[[str], None]
 
@@ -97,6 +102,10 @@ class World:
             for tick in range(self.plan.ticks):
                 if self.plan.guarded and tick == self.plan.ticks // 2:
                     self._deploy()
+                if self.plan.floods and tick % FLOOD_EVERY_TICKS == 0:
+                    self.clients.flood()
+                if self.plan.strays and tick % STRAY_TICKS == 0:
+                    self.clients.stray(QUEUES[tick // STRAY_TICKS % len(QUEUES)])
                 self._tick()
             self.heal()
             return self.settle()

@@ -12,7 +12,7 @@ from typing import Any
 
 from ...events import records as r
 from ...events.blobs import Blobs
-from ...events.errors import InvalidPayload
+from ...events.errors import InvalidPayload, PayloadTooLarge
 from ...events.keys import effect_key
 from ...events.payloads import action_digest
 from ..activities.definitions import Action
@@ -286,6 +286,10 @@ class Asking:
         activity, key = action.activity, self.context.digest_key
         try:
             arguments = self.payload(action.arguments)
+        except PayloadTooLarge as error:
+            raise WorkflowMisuse(
+                f"{activity.name}.call was given arguments of {error.size} bytes, and the limit is {error.limit}: {error.advice}"
+            ) from error
         except InvalidPayload as error:
             raise WorkflowMisuse(
                 f"{activity.name}.call was given what cannot be stored ({error.message}): give it what JSON can hold"

@@ -26,7 +26,14 @@ from .ahead import LIVE, VERIFICATION_FAILED, Ahead
 from .asking import Asking, TurnContext
 from .claims import CLAIM_FAULTS
 from .definitions import Message, Workflow
-from .errors import ActivityError, Unstorable, VerificationFailed, WorkflowMisuse, WorkflowStuck
+from .errors import (
+    ActivityError,
+    Unstorable,
+    VerificationFailed,
+    WorkflowMisuse,
+    WorkflowStuck,
+    WrongSignal,
+)
 from .leaving import leaving
 from .turn import Turn
 from .waits import Several, Step, misused_by
@@ -155,6 +162,9 @@ class Stretch(Asking):
             return self._finish(returned.value)
         except ActivityError as error:
             return self._ended(r.SessionFailed(self.context.turn, error.failure, messages_unread=0))
+        except WrongSignal as error:
+            told = f"workflow {self._workflow.name}: {error}; it is not lost: each release gives it to this turn again"
+            return [self._hold("wrong_signal", storable_text(told, DETAIL_MAX))]
         except VerificationFailed as error:
             if error is not self._refused:  # kept, and raised at another fact
                 return [self._held("workflow_raised", error)]

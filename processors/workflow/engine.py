@@ -11,7 +11,7 @@ from pydantic import BaseModel, TypeAdapter
 from pydantic_core import PydanticSerializationError
 
 from ...commands.check import NAME_LENGTH_MAX
-from ...events.errors import InvalidPayload
+from ...events.errors import InvalidPayload, PayloadTooLarge
 from ...events.records import Payload
 from ...events.shown import shown, worded
 from ..activities.contracts import Read
@@ -126,6 +126,10 @@ def written(given: Any, method: str, use: Callable[[Any], T]) -> T:
     try:
         is_model = isinstance(given, BaseModel)
         return use(given.model_dump(mode="json", by_alias=True) if is_model else given)
+    except PayloadTooLarge as error:
+        raise WorkflowMisuse(
+            f"turn.{method} was given {error.size} bytes, and the limit is {error.limit}: {error.advice}"
+        ) from error
     except (InvalidPayload, PydanticSerializationError, UnicodeError) as error:
         raise WorkflowMisuse(
             f"turn.{method} was given {shown(given)}, which cannot be stored ({_why(error)}): give text, JSON or a "

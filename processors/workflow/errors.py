@@ -85,6 +85,17 @@ class WorkflowStuck(BaseException):
     """This activation ran for too long without a wait. Not an Exception on purpose: it must get out of user code."""
 
 
+class WorkflowSpins(Exception):
+    """A workflow goes on and on after one command, and nothing that it waits for has to come from outside."""
+
+    def __init__(self, workflow: str, facts: int) -> None:
+        super().__init__(
+            f"workflow {workflow!r} came to {facts} facts after one command and would go on: each round of its loop, or of "
+            "turn.again, has to await what comes later (turn.run, turn.signal, turn.inbox(wait=True), turn.sleep); "
+            "mend it, deploy, then release"
+        )
+
+
 class BranchLost(BaseException):
     """Another branch of `first` was over first, and this one is let go; it may tidy up, and may not wait.
 

@@ -118,7 +118,8 @@ class Turn:
     async def inbox(self, *, wait: bool = False) -> list[Message]:
         """Takes the messages that came since the turn began, so that they start no turn of their own.
 
-        There may be none, unless `wait`: then it waits for the first.
+        There may be none, unless `wait`: then it waits for the first. One look takes 512 KiB at most, oldest first; what
+        is left waits for the next.
         """
         engine = await self._to_wait()
         taken: list[Message] = await engine.inbox(wait=checked_flag(wait, "inbox", "wait"))

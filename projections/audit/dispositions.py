@@ -9,6 +9,7 @@ from ...events.log.protocol import Place, Record
 from .evidence import Asked, Violation
 from .history import At, Fact, History, Request, cause_of, of, place_of
 from .invariants import IDEMPOTENT, NO_KEY_REUSE, NO_SKEW, NOBODY_STRANDED, ONE_DISPOSITION
+from .turned_away import TurnedAway
 
 NO_OP_KINDS = frozenset({"FireTimer", "HeartbeatActivity"})
 """Commands that may leave nothing: what is due becomes fact before a nudge is looked at, and signs of life are many."""
@@ -21,7 +22,10 @@ KEPT = (r.CommandParked, r.SessionReleased)
 
 
 def one_disposition(history: History) -> Iterator[Violation]:
-    """3: each command below the committed offset has events, a refusal, a dead letter, or is a repeat."""
+    """3: each command below the committed offset has events, a refusal, a dead letter, or is a repeat.
+
+    A dead letter may be one for many, and then says for how many: see `turned_away`.
+    """
     committed = history.evidence.committed
     if committed is None:
         return
@@ -34,6 +38,8 @@ def one_disposition(history: History) -> Iterator[Violation]:
     }
     settled = _settled(history)
     first = _first_by_id(history)
+    together = TurnedAway(history)
+    perhaps: list[Request] = []
     for request in history.requests:
         record, asked = request
         if record.offset >= committed.get(place_of(record), 0):
@@ -43,13 +49,14 @@ def one_disposition(history: History) -> Iterator[Violation]:
             yield _about(request, ONE_DISPOSITION, "it has events and a dead letter")
         id_ = (asked.tenant, asked.session_id, asked.command_id) if asked else None
         repeats = id_ is not None and first.setdefault(id_, record.offset) < record.offset
-        if at in causes or at in dead or id_ in refused or repeats:
+        if at in causes or at in dead:
             continue
-        if asked is not None and _is_no_op(asked, settled):
-            continue
-        yield _about(
-            request, ONE_DISPOSITION, "it is below the committed offset and nothing became of it"
-        )
+        if id_ in refused or repeats or (asked is not None and _is_no_op(asked, settled)):
+            perhaps.append(request)
+        elif not together.covers(request):
+            told = "it is below the committed offset and nothing became of it"
+            yield _about(request, ONE_DISPOSITION, told)
+    yield from together.too_many(perhaps)
 
 
 def _first_by_id(history: History) -> dict[tuple[str, str, str], int]:

@@ -58,7 +58,10 @@ class History:
 
     @classmethod
     def read(cls, evidence: Evidence, read_command: ReadCommand | None) -> History:
-        """Decodes everything; commands only where somebody who knows them reads them."""
+        """Decodes everything; commands only where somebody who knows them reads them.
+
+        What no worker could read is no task once there is a dead letter of it.
+        """
         unreadable: list[Violation] = []
         facts = [
             Fact(record, *read)
@@ -69,6 +72,13 @@ class History:
             envelope = fact.event.envelope
             sessions[envelope.tenant, envelope.session_id].append(fact)
         dead = [(record, dead_letter_in(record.headers)) for record in evidence.dead_letters]
+        letters = [(record, letter) for record, letter in dead if letter is not None]
+        aside = {(letter.topic, letter.partition, letter.offset) for _, letter in letters}
+        activities = [
+            record
+            for record in evidence.activities
+            if (record.topic, record.partition, record.offset) not in aside
+        ]
         return cls(
             evidence=evidence,
             facts=facts,
@@ -76,10 +86,10 @@ class History:
             requests=[Request(record, read_command(record)) for record in evidence.commands]
             if read_command
             else [],
-            tasks=_decoded(evidence.activities, decode_task, unreadable),
+            tasks=_decoded(activities, decode_task, unreadable),
             outcomes=_decoded(evidence.outcomes, decode_outcome, unreadable),
             snapshots=_decoded(evidence.snapshots, decode_snapshot, unreadable),
-            dead_letters=[(record, letter) for record, letter in dead if letter is not None],
+            dead_letters=letters,
             overs=_decoded(evidence.attempts, _decode_over, unreadable),
             unreadable=unreadable,
         )

@@ -11,11 +11,12 @@ import pytest
 
 from wakeful.commands.client import Client
 from wakeful.commands.models import DecideApproval, OpenSession, SendMessage
-from wakeful.commands.sending import RETIRED_MAX, Unconfirmed
+from wakeful.commands.sending import CONFIRM_MS, RETIRED_MAX, Unconfirmed
 from wakeful.commands.wire import command_hash, decode_command, encode_command
 from wakeful.events.errors import InvalidKey, InvalidPayload, PayloadTooLarge, Rejected, Transient
 from wakeful.events.keys import partition_of
 from wakeful.events.log.kafka import KafkaLog
+from wakeful.events.log.kafka_client import KafkaLimits
 from wakeful.events.log.memory import MemoryLog
 from wakeful.events.log.memory_faults import Fate, NoFaults
 from wakeful.events.log.protocol import LogFault, Place, Record
@@ -342,6 +343,11 @@ def test_a_broker_that_cannot_be_reached_is_told_in_time_and_transient():
     ):
         client.send("s1", "hello", "m1")
     assert "no answer within 300 ms" in str(told.value)
+
+
+def test_an_acknowledgement_is_waited_for_until_the_producer_has_given_up():
+    limits = KafkaLimits()
+    assert limits.plain_timeout_ms + limits.plain_linger_ms < CONFIRM_MS
 
 
 def test_a_command_lies_on_a_broker_where_its_receipt_says(kafka):

@@ -145,6 +145,16 @@ def test_a_held_session_says_why_what_was_kept_and_the_way_out(capsys):
     assert "or end it for good: 'wakeful session cancel s1'" in out
 
 
+def test_a_wrong_signal_and_a_loop_without_a_wait_have_their_own_way_out():
+    for reason, told in (
+        ("wrong_signal", "let the workflow catch WrongSignal, or take that signal as it is"),
+        ("workflow_spins", "let each round of the workflow's loop, or of 'turn.again', await"),
+    ):
+        row = {"status": "Recovering", "held_reason": reason, "held_detail": "why"}
+        held = explained(found(row), tell(history(*OPENED)), None)["held"]
+        assert held["mend"].startswith(told)
+
+
 def test_an_activity_in_doubt_says_where_to_look_and_how_to_say_what_was_found(capsys):
     events = history(*OPENED, CALLED, r.ActivityUncertain("1.1", 1, DIED, "w1"))
     doubt = {

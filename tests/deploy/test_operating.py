@@ -162,3 +162,39 @@ def test_the_doctor_names_topics_that_are_missing_or_set_otherwise_and_views_tha
     ((views, to_do),) = wrong.items()
     assert "the views in" in views
     assert "'wakeful projector'" in to_do
+
+
+def test_whoever_guesses_anothers_session_is_told_what_one_that_is_not_there_would_be(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli("session", "open", "refund-desk", "--session", "theirs")
+    code, _, err = cli("session", "send", "theirs", "order-7", "--wait", "--timeout", "20")
+    assert code == Exit.DONE, err
+    step = re.search(r"approve (\S+) --session theirs", err)
+    assert step, err
+    monkeypatch.setenv("WAKEFUL_TENANT", "spy")
+    asked = (
+        ("session", "show", "?"),
+        ("explain", "?"),
+        ("ledger", "?"),
+        ("approval", "list", "--session", "?"),
+        ("approval", "approve", step[1], "--session", "?"),
+        ("activity", "list", "?"),
+        ("session", "send", "?", "hello", "--wait", "--timeout", "20"),
+        ("session", "cancel", "?", "--reason", "mine"),
+    )
+    for arguments in asked:
+        told = []
+        for guess in ("theirs", "nowhere"):
+            code, out, err = cli(*(guess if one == "?" else one for one in arguments))
+            assert code != Exit.USAGE, err
+            assert "order-7" not in out + err
+            told.append((code, out, _without_ids(err.replace(guess, "?"))))
+        assert told[0] == told[1], arguments
+    code, out, _ = cli("session", "list")
+    assert (code, "theirs" in out) == (Exit.DONE, False)
+
+
+def _without_ids(told: str) -> str:
+    """What a command was called, and where in the log it lies, is another each time."""
+    return re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}|\b\d+@\d+\b", "#", told)

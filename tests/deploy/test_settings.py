@@ -9,6 +9,7 @@ from wakeful.deploy.exits import Exit, Stopped
 from wakeful.deploy.processes import apply_topics
 from wakeful.deploy.settings import LOCAL_DIGEST_KEY, Settings, load_settings
 from wakeful.events.log.memory import MemoryLog
+from wakeful.processors.quotas import Quotas, Rate
 
 URLS = {
     "WAKEFUL_KAFKA": "broker:9092",
@@ -134,9 +135,22 @@ def test_a_child_gets_exactly_the_settings_of_its_supervisor_without_the_crash_p
         digest_key=b"\x01" * 16,
         partitions=12,
         min_insync_replicas=2,
+        tenant_quota_commands="100/s",
+        tenant_quota_sessions="20/h",
         always_replay=True,
         failpoint="p.begun",
         log="debug",
         log_format="json",
     )
     assert load_settings(given.to_environ()) == given.model_copy(update={"failpoint": ""})
+
+
+def test_a_quota_is_read_as_a_rate_and_none_is_no_limit(tmp_path: Path) -> None:
+    home = {"WAKEFUL_HOME": str(tmp_path)}
+    given = load_settings({**home, "WAKEFUL_TENANT_QUOTA_SESSIONS": "20/h"})
+    assert given.quotas == Quotas(sessions=Rate(20, 3_600_000))
+    assert load_settings(home).quotas == Quotas()
+    with pytest.raises(
+        Stopped, match="WAKEFUL_TENANT_QUOTA_COMMANDS=lots: expected a rate such as"
+    ):
+        load_settings({**home, "WAKEFUL_TENANT_QUOTA_COMMANDS": "lots"})

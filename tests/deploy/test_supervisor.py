@@ -28,7 +28,7 @@ name, stubborn = sys.argv[1], os.environ.get("STUBBORN")
 signal.signal(signal.SIGTERM, (lambda *_: None) if stubborn else (lambda *_: sys.exit(0)))
 print(name, "up", os.environ["WAKEFUL_FAILPOINT"] or "-", os.environ["WAKEFUL_NAMESPACE"], flush=True)
 if os.environ.get("ENDS"):
-    sys.exit(3)
+    sys.exit(int(os.environ["ENDS"]))
 while True:
     signal.pause()
 """
@@ -127,12 +127,25 @@ def test_a_killed_child_is_started_again_at_once_under_its_name(desk: Desk) -> N
 
 
 def test_a_child_that_ends_again_and_again_is_started_ever_more_slowly(desk: Desk) -> None:
-    one = desk.supervisor({"ENDS": "1"}, workers=0)
+    one = desk.supervisor({"ENDS": "3"}, workers=0)
     one.start()
     until(lambda: one.restarts["processor-0"] >= 2, "two restarts")
     child = one._children["processor-0"]
     assert child.backoff_s >= 0.4
     assert set(one.exit_codes["processor-0"]) == {3}
+
+
+def test_of_two_that_take_each_others_places_one_gives_up_and_says_what_to_do(desk: Desk) -> None:
+    one = desk.supervisor({"ENDS": str(int(Exit.BUSY))}, workers=0, backoff_max_s=0.1)
+    one.start()
+    assert one.wait(LIMIT_S)
+    one.stop()
+    assert one.exit_codes["processor-0"] == [Exit.BUSY] * 3
+    assert one.gave_up is not None
+    assert one.gave_up.code == Exit.BUSY
+    told = "processor-0 was replaced 3 times by another process: a second 'wakeful run' serves namespace desk"
+    assert told in one.gave_up.message
+    assert "or give this one a WAKEFUL_NAMESPACE of its own" in one.gave_up.message
 
 
 def test_a_crash_point_is_for_the_first_start_alone(desk: Desk) -> None:

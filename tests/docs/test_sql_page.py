@@ -8,11 +8,14 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from wakeful.deploy.cli.main import invoke
+from wakeful.deploy.exits import Exit
 from wakeful.events.codec import decode_event
-from wakeful.projections.database import Schemas, drop, install
+from wakeful.projections.database import drop, install
 from wakeful.projections.postgres import PostgresViews
 from wakeful.projections.projector import Projector
 from wakeful.projections.queries import Queries
+from wakeful.projections.schemas import Schemas
 from wakeful.projections.upkeep import LOOK_EVERY_S, Upkeep
 
 from ..projections.conftest import ListReader, finish
@@ -40,14 +43,14 @@ def desk(postgres_url):
     drop(postgres_url, "desk")
 
 
-def answer(desk, query):
-    """What psql would print, nearly: `now()` is noon of that day."""
+def answer(desk, query, login=None):
+    """What psql would print, nearly: `now()` is noon of that day. Asked as the operator, or with the URL of a login."""
     url, scribe = desk
     seconds = iter((0.0, LOOK_EVERY_S, 2 * LOOK_EVERY_S))
     upkeep = Upkeep(url, "desk", lambda: scribe.ends, lambda: next(seconds))
     upkeep.look(scribe.ends)
     upkeep.close()
-    with psycopg.connect(url, options="-c TimeZone=UTC") as connection:
+    with psycopg.connect(login or url, options="-c TimeZone=UTC") as connection:
         connection.execute(Schemas("desk").fill("SET search_path TO {views}"))
         asked = connection.execute(query.replace("now()", f"timestamptz '{NOW.isoformat()}'"))
         names = [column.name for column in asked.description]
@@ -90,6 +93,35 @@ def test_there_are_ten_questions_and_none_is_answered_by_nothing():
     found = blocks()
     assert len(found) == 11
     assert all(len(shown.splitlines()) > 2 for _, shown in found)
+
+
+def ran(line, capsys):
+    """What a command of the page prints; secrets and addresses as the page has them."""
+    assert invoke(line.split()[2:]) == Exit.DONE
+    told = capsys.readouterr()
+    url = re.search(r'psql "(\S+)"', told.out)
+    masked = re.sub(
+        r"//(\w+):[^@]+@\S+/\w+", r"//\1:<password>@<server>/<database>", told.out + told.err
+    )
+    return masked, url and url[1]
+
+
+def test_access_is_given_shown_and_taken_as_the_page_says(desk, monkeypatch, tmp_path, capsys):
+    """And with it an analyst gets the page's answers to the page's questions."""
+    for name, value in (("POSTGRES", desk[0]), ("NAMESPACE", "desk"), ("HOME", str(tmp_path))):
+        monkeypatch.setenv(f"WAKEFUL_{name}", value)
+    (shown,) = re.findall(r"```console\n(\$ wakeful access.*?)```", PAGE.read_text(), re.DOTALL)
+    printed, login = "", None
+    for line in re.findall(r"^\$ .*$", shown, re.MULTILINE):
+        told, url = ran(line, capsys)
+        printed += f"{line}\n{told}"
+        if url:
+            login = url
+            for query, expected in blocks():
+                assert answer(desk, query, login) == expected
+    assert printed == shown
+    with pytest.raises(psycopg.OperationalError):
+        psycopg.connect(login)
 
 
 def test_every_view_that_there_is_has_a_line_on_the_page(desk):

@@ -31,6 +31,7 @@ from wakeful.events.topics import Topics
 from wakeful.processors.app import gather
 from wakeful.processors.handler import CommandHandler
 from wakeful.processors.loop import Loop, LoopSettings
+from wakeful.processors.quotas import Quotas
 
 
 class ManualClock:
@@ -67,14 +68,22 @@ class Cluster:
         self._answered: set[str] = set()
 
     def start(
-        self, ordinal: int = 0, *, batch_records: int = 500, always_replay: bool = False
+        self,
+        ordinal: int = 0,
+        *,
+        batch_records: int = 500,
+        always_replay: bool = False,
+        quotas: Quotas | None = None,
+        handler: CommandHandler | None = None,
     ) -> None:
         """A processor under its stable name; a second start of one name is what a supervisor does after a kill."""
-        handler = CommandHandler(self.app, Facts(KEY), always_replay=always_replay)
+        handler = handler or CommandHandler(self.app, Facts(KEY), always_replay=always_replay)
         settings = LoopSettings(
             "desk.processors", f"desk.processors.{ordinal}", self.folder, batch_records
         )
-        self.loops[ordinal] = Loop(self.log, self.topics, handler, settings, self.clock)
+        self.loops[ordinal] = Loop(
+            self.log, self.topics, handler, settings, self.clock, quotas=quotas
+        )
         self.running[ordinal] = self.loops[ordinal].steps()
 
     def step(self, ordinal: int = 0) -> str:
@@ -106,13 +115,14 @@ class Cluster:
         session_id: str = "s1",
         command_id: str | None = None,
         actor: str = "ann",
+        tenant: str = "acme",
     ) -> None:
         """A command to the log."""
         self._commands += 1
         id_ = command_id or f"c{self._commands}"
-        header = CommandHeader("acme", session_id, id_, self.clock.ms, actor, None, "test", None)
+        header = CommandHeader(tenant, session_id, id_, self.clock.ms, actor, None, "test", None)
         encoded = encode_command(Command(header, body))
-        self.raw(session_key("acme", session_id), encoded.value, record_headers(encoded, id_))
+        self.raw(session_key(tenant, session_id), encoded.value, record_headers(encoded, id_))
 
     def raw(self, key: bytes | None, value: bytes | None, headers: Any = ()) -> None:
         """Any bytes to the commands topic."""

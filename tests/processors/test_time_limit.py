@@ -1,6 +1,7 @@
 """A workflow that spins is held; the partition and everybody else's sessions go on."""
 
 import contextlib
+import gc
 import signal
 import threading
 import time
@@ -9,9 +10,14 @@ from typing import Any
 
 import pytest
 
-from tests.processors.desk import Desk, Hand, find_order, kinds
+from tests.processors.desk import KEY, Desk, Hand, find_order, kinds
+from tests.processors.loops import Cluster
 from wakeful import Message, Turn, workflow
 from wakeful.commands.check import Facts
+from wakeful.commands.models import SendMessage
+from wakeful.events.log.memory_faults import Fate, NoFaults
+from wakeful.events.payloads import json_payload
+from wakeful.processors.app import gather
 from wakeful.processors.handler import CommandHandler
 from wakeful.processors.time_limit import PARTS, BorrowedTimeLimit, TimeLimit
 from wakeful.processors.workflow.errors import WorkflowStuck
@@ -45,6 +51,7 @@ class Work:
     def __init__(self) -> None:
         self.give_up = time.monotonic() + 10
         self.swallowed = 0
+        self.let_go = self.ended = 0
 
     @property
     def goes_on(self) -> bool:
@@ -195,3 +202,82 @@ def test_outside_of_the_main_thread_there_is_no_limit() -> None:
     thread.start()
     thread.join()
     assert (met, signal.getsignal(signal.SIGALRM)) == ([], handler)
+
+
+class FailsOnce(NoFaults):
+    """The next commit after `due` is refused."""
+
+    due = False
+
+    def on_commit(self, transactional_id: str) -> Fate:
+        fails, self.due = self.due, False
+        return Fate.FAILED if fails else Fate.OK
+
+
+def ends_badly(work: Work) -> Any:
+    """A turn that waits, and spins when it is let go."""
+
+    @workflow("desk", version=1)
+    async def desk(turn: Turn, state: Desk, message: Message) -> Desk:
+        try:
+            await turn.sleep("1h")
+        finally:
+            work.let_go += 1
+            work.spin()
+            work.ended += 1
+        return state
+
+    return desk
+
+
+def test_a_coroutine_that_spins_while_it_is_evicted_is_left_where_it_stands() -> None:
+    """Given parked sessions that do not want to end, when their partition goes, then each costs a moment."""
+    work = Work()
+    app = gather([ends_badly(work)])
+    handler = CommandHandler(app, Facts(b"k"), last_words=TimeLimit(0.05))
+    cluster = Cluster()
+    cluster.app = app
+    cluster.start(handler=handler)
+    for name in ("s1", "s2"):
+        cluster.open(name)
+    cluster.run()
+    assert cluster.facts("s2")[-1] == "SessionWaiting"
+    for partition in cluster.loops[0]._partitions.values():
+        partition.forget()
+    assert (work.let_go, work.ended) == (2, 0)
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_one_whose_transaction_failed_is_let_go_within_the_limit_as_well(known: bool) -> None:
+    work = Work()
+    app = gather([ends_badly(work)])
+    handler = CommandHandler(app, Facts(b"k"), last_words=TimeLimit(0.05))
+    cluster = Cluster(faults=(faults := FailsOnce()))
+    cluster.app = app
+    cluster.start(handler=handler)
+    if known:
+        cluster.open()
+        cluster.run()
+    faults.due = True
+    cluster.send(SendMessage(json_payload({"text": "more"}, KEY))) if known else cluster.open()
+    cluster.run()
+    gc.collect()
+    assert not faults.due
+    assert cluster.facts()[-1] == ("MessageReceived" if known else "SessionWaiting")
+    assert (work.let_go, work.ended) == (1, 0)
+
+
+def test_one_that_a_fault_of_the_engine_takes_back_is_let_go_within_the_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    work = Work()
+    hand = Hand(ends_badly(work))
+    hand.open()
+    hand.handler = CommandHandler(hand.app, Facts(b"k"), last_words=TimeLimit(0.05))
+
+    def fails(*_: object) -> None:
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr(hand.handler, "_park_if_waiting", fails)
+    assert kinds(hand.say("more"))[-2:] == ["SessionHeld", "CommandParked"]
+    assert (work.let_go, work.ended) == (1, 0)

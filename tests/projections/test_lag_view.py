@@ -7,10 +7,11 @@ from wakeful.events import records as r
 from wakeful.events.codec import decode_event
 from wakeful.events.errors import InvalidKey
 from wakeful.events.log.protocol import LogFault, Place
-from wakeful.projections.database import Schemas, drop, install, is_shown
+from wakeful.projections.database import drop, install, is_shown
 from wakeful.projections.postgres import PostgresViews
 from wakeful.projections.projector import Projector
 from wakeful.projections.queries import Queries
+from wakeful.projections.schemas import Schemas
 from wakeful.projections.tokens import positions_of, token_of
 from wakeful.projections.upkeep import LOOK_EVERY_S, Upkeep
 

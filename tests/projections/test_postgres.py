@@ -15,11 +15,12 @@ from wakeful.events.codec import decode_event
 from wakeful.events.errors import InvalidKey, Transient
 from wakeful.events.log.protocol import Place
 from wakeful.projections.audit import differences, rebuild_rows
-from wakeful.projections.database import Schemas, drop, install
+from wakeful.projections.database import drop, install
 from wakeful.projections.postgres import PostgresViews, stored_rows
 from wakeful.projections.projector import Projector
 from wakeful.projections.queries import Queries
 from wakeful.projections.rows import SESSIONS, TABLES
+from wakeful.projections.schemas import Schemas
 from wakeful.projections.views import Batch, Gap, Moved, RowsRefused, Superseded, ViewsLost
 
 S = ("acme", "s1")

@@ -18,13 +18,14 @@ from wakeful.events.log.protocol import EndOfPartition, Place
 from wakeful.projections import rebuild as module
 from wakeful.projections import rebuild_tables
 from wakeful.projections.audit import differences, rebuild_rows
-from wakeful.projections.database import Schemas, drop, install, is_shown
+from wakeful.projections.database import drop, install, is_shown
 from wakeful.projections.postgres import PostgresViews, stored_rows
 from wakeful.projections.projector import Projector
 from wakeful.projections.queries import Queries
 from wakeful.projections.rebuild import AnotherRebuild, Differs, Rebuild, discard_rebuilt
 from wakeful.projections.rebuild_ports import Bounded
 from wakeful.projections.rows import SESSIONS
+from wakeful.projections.schemas import Schemas
 
 S = ("acme", "s1")
 POINTS = (
@@ -117,7 +118,7 @@ def schemas_of(installed):
 
 def assert_in_place(installed, scribe):
     assert list(differences(stored_rows(*installed), rebuild_rows(scribe.events))) == []
-    assert schemas_of(installed) == {"", "_v3"}
+    assert schemas_of(installed) == {"", "_v4"}
     assert is_shown(*installed)
     with Queries(*installed) as queries:
         assert queries.positions() == scribe.ends
@@ -361,7 +362,7 @@ def test_what_a_run_left_can_be_discarded(installed, told, live, rebuild, walk):
     first = rebuild()
     walk(first.steps(), lambda: first.progress.done > 0)
     first.close()
-    assert "_v3b" in schemas_of(installed)
+    assert "_v4b" in schemas_of(installed)
     assert discard_rebuilt(*installed)
     assert not discard_rebuilt(*installed)
     assert_in_place(installed, told)

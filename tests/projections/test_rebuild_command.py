@@ -14,9 +14,10 @@ from wakeful.events.log.kafka import KafkaLog
 from wakeful.events.log.protocol import Isolation, Place
 from wakeful.events.topics import Topics
 from wakeful.projections.audit import differences, rebuild_rows
-from wakeful.projections.database import Schemas, drop, install
+from wakeful.projections.database import drop, install
 from wakeful.projections.postgres import PostgresViews, stored_rows
 from wakeful.projections.projector import Projector
+from wakeful.projections.schemas import Schemas
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from wakeful.events.log.protocol import Fatal, LogFault, OffsetGone, Place
+from wakeful.events.log.protocol import LogFault, NameTaken, OffsetGone, Place
 
 from .conftest import Listener, World
 
@@ -172,7 +172,7 @@ def test_a_second_process_under_one_instance_id_ends_the_first(world: World):
     first, _ = world.joined(topic, instance_id="one")
     second, listener = world.member(topic, instance_id="one")
     world.until(lambda: bool(listener.held), lambda: second.poll(1, 50))
-    with pytest.raises(Fatal):
+    with pytest.raises(NameTaken):
         world.until(lambda: False, lambda: first.poll(1, 50))
 
 

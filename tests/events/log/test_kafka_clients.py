@@ -6,11 +6,12 @@ import logging
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from wakeful.events.log import kafka_commit, kafka_transaction
+from wakeful.events.log import kafka_commit, kafka_producer, kafka_transaction, watchdog
 from wakeful.events.log.kafka import KafkaLog
 from wakeful.events.log.kafka_client import (
     UNREADABLE_HEADERS,
@@ -25,6 +26,7 @@ from wakeful.events.log.protocol import (
     EndOfPartition,
     Fatal,
     LogFault,
+    NameTaken,
     NotYet,
     OffsetGone,
     Place,
@@ -92,7 +94,7 @@ def nowhere():
     [
         (KafkaError.TOPIC_AUTHORIZATION_FAILED, Fatal),
         (KafkaError._AUTHENTICATION, Fatal),
-        (KafkaError.FENCED_INSTANCE_ID, Fatal),
+        (KafkaError.FENCED_INSTANCE_ID, NameTaken),
         (KafkaError._FATAL, Fatal),
         (KafkaError._FENCED, LogFault),
         (KafkaError.INVALID_PRODUCER_EPOCH, LogFault),
@@ -178,6 +180,31 @@ def test_a_producer_that_has_lost_a_connection_refuses_the_next_transaction(nowh
     with pytest.raises(LogFault, match="start a new one"):
         producer.begin()
     producer.abandon()
+
+
+def test_a_wait_for_acknowledgements_is_no_call_that_hangs(
+    nowhere: str, monkeypatch: pytest.MonkeyPatch
+):
+    """However long it lasts: the watchdog sees calls that are far shorter than its limit."""
+    monkeypatch.setattr(kafka_producer, "FLUSH_MS_MAX", 20)
+    monkeypatch.setattr(kafka_producer, "CONNECT_WAIT_S", 0.01)
+    stamps: list[str] = []
+
+    def watch(call: str) -> AbstractContextManager[object]:
+        stamps.append(call)
+        return nullcontext()
+
+    with KafkaLog(nowhere, client_id="test", watch=watch) as log:
+        producer = log.producer()
+        producer.produce("t", key=b"k", value=b"v")
+        with pytest.raises(LogFault, match="1 records are still undecided after 110 ms"):
+            producer.flush(110)
+        producer.close()
+    assert stamps.count("flush") == 6  # 10 ms, and five times 20
+
+
+def test_the_wait_is_far_below_the_watchdog():
+    assert kafka_producer.FLUSH_MS_MAX * 4 < watchdog.LIMIT_MS
 
 
 def test_starting_without_a_broker_may_be_tried_again(

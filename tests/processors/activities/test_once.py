@@ -46,6 +46,25 @@ def committed(bench):
     return sum(bench.log.group_offsets(group).values())
 
 
+def put_strange(bench, n, *, partition=0):
+    """A record in the topic of what must not run twice that is no task."""
+    topic = bench.topics.activities("default", once=True)
+    producer = bench.log.producer()
+    producer.produce(topic, key=b"k%d" % n, value=b"no task %d" % n, partition=partition)
+    producer.flush(10_000)
+
+
+def letters(bench):
+    return [(x.key, x.value) for x in bench.log.dump(bench.topics.dead_letters)]
+
+
+class Losing(NoFaults):
+    """No letter reaches the log."""
+
+    def on_deliver(self, topic):
+        return Fate.FAILED if "dead-letters" in topic else Fate.OK
+
+
 class Refusing(NoFaults):
     """Refuses commits; the answer alone may be lost, so that the broker has them all the same."""
 
@@ -210,6 +229,54 @@ def test_a_task_of_the_other_kind_goes_to_the_dead_letters(bench, worker, paid, 
     (letter,) = bench.log.dump(bench.topics.dead_letters)
     assert dead_letter_in(letter.headers).reason == "wrong_topic"
     assert (paid, committed(bench)) == ([], 1)
+
+
+def test_what_is_no_task_is_committed_only_once_its_letter_is_acknowledged(bench, worker, paid):
+    """Given such a record between tasks, when its worker dies before the letter, then the next one writes it."""
+    bench.put(*wires(bench, 1), partition=0)
+    put_strange(bench, 1)
+    bench.put(*wires(bench, 2), partition=0)
+    first = worker("w1")
+    bench.log._broker.faults = Losing()
+    for _ in range(4):
+        for job in first.core.poll(100, 0):
+            first.run(job)
+    assert (paid, committed(bench), letters(bench)) == ([1], 1, [])
+    assert first.core.waiting_once == 2  # what lies behind it waits as well
+    first.die()
+    bench.log._broker.faults = NoFaults()
+    second = worker("w2")
+    for _ in range(6):
+        second.work()
+    assert letters(bench) == [(b"k1", b"no task 1")]
+    assert (sorted(paid), committed(bench), second.core.waiting_once) == ([1, 2], 3, 0)
+
+
+def test_what_is_no_task_holds_up_no_other_partition(bench, worker, paid):
+    put_strange(bench, 1, partition=0)
+    bench.put(*wires(bench, 1, 2), partition=1)
+    hand = worker()
+    bench.log._broker.faults = Losing()
+    for _ in range(4):
+        for job in hand.core.poll(100, 0, once_max=1):
+            hand.run(job)
+    assert (sorted(paid), hand.core.waiting_once) == ([1, 2], 1)
+    hand.core.lost([Place(bench.topics.activities("default", once=True), 0)])
+    assert hand.core.waiting_once == 0
+
+
+def test_strangers_of_any_number_take_no_room_of_tasks(bench, worker, paid):
+    for n in range(5):
+        put_strange(bench, n)
+    bench.put(*wires(bench, 1), partition=0)
+    hand = worker()
+    for _ in range(4):
+        for job in hand.core.poll(100, 0, once_max=1):
+            hand.run(job)
+    assert (paid, committed(bench), len(letters(bench))) == ([1], 6, 5)
+    for _ in range(3):
+        hand.work()
+    assert (paid, len(letters(bench))) == ([1], 5)
 
 
 def test_both_kinds_of_a_queue_are_served_by_one_worker(bench, hands, app, paid):

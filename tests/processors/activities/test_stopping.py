@@ -147,6 +147,19 @@ def test_a_job_that_waits_for_its_turn_is_dropped(guarded, run, stubborn):
     assert guarded.results() == []
 
 
+def test_a_task_that_was_over_before_its_worker_came_is_not_begun(guarded, run, stubborn):
+    """Given a task in the queue and its cancellation in the log, when a worker starts, then it runs only the other."""
+    over, other = (guarded.task("beats", {"n": n}, f"s{n}") for n in (1, 2))
+    guarded.put(over, other, partition=0)
+    guarded.over(over)
+    stubborn.go_on.set()
+    running = run(stubborn.app)
+    until(lambda: committed(guarded) == 2, "both are settled")
+    assert not stubborn.has("began", 1)
+    assert stubborn.has("began", 2)
+    assert running.stop() is None
+
+
 def test_a_task_that_comes_after_the_word_is_dropped(guarded, run, stubborn):
     running = run(stubborn.app)
     task = guarded.task("beats", {"n": 1})

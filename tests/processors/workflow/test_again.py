@@ -8,6 +8,7 @@ from tests.processors.workflow.hands import (
     Hand,
     Message,
     Turn,
+    desk_of,
     find_order,
     hand_of,
     kinds,
@@ -73,6 +74,29 @@ def test_dropping_the_coroutine_in_any_stretch_changes_no_fact() -> None:
                 hand.session = hand.refold()
             hand.result(f"1.{2 * number + 1}", 10)
         assert [str(s.event) for s in hand.log] == expected
+
+
+async def rounds_without_a_wait(turn: Turn, desk: Desk, message: Message) -> Desk:
+    await turn.say("again")
+    return turn.again(desk.model_copy())
+
+
+async def peeks_without_end(turn: Turn, desk: Desk, message: Message) -> Desk:
+    while True:
+        await turn.inbox()
+
+
+@pytest.mark.parametrize("code", [rounds_without_a_wait, peeks_without_end])
+def test_going_round_without_ever_waiting_is_held_by_its_own_word(code: Any) -> None:
+    """And nothing else is left of it; with mended code the turn goes on from where the command came."""
+    hand = hand_of(code)
+    out = hand.open("abc")
+    assert kinds(out) == ["SessionHeld", "CommandParked"]
+    assert out[0].reason == "workflow_spins"
+    assert out[0].detail.startswith("workflow 'desk' came to 5000 facts after one command")
+    assert "mend it, deploy, then release" in out[0].detail
+    hand.redeploy(desk_of(counts), find_order, refund)
+    assert kinds(hand.release())[-3:] == ["MessageReceived", "TurnStarted", "ActivityRequested"]
 
 
 def test_ids_and_numbers_of_the_first_stretch_are_what_they_always_were() -> None:
@@ -203,7 +227,9 @@ def test_a_stretch_that_only_looks_is_not_for_ever() -> None:
     hand = hand_of(spins)
     out = hand.open()
     assert kinds(out)[-1] == "CommandParked"
-    assert "await a result in its loop" in hand.last(r.SessionHeld).detail
+    held = hand.last(r.SessionHeld)
+    assert held.reason == "workflow_spins"
+    assert "each round of its loop, or of turn.again, has to await what comes later" in held.detail
 
 
 def test_an_approval_that_was_not_used_is_gone_with_its_stretch() -> None:

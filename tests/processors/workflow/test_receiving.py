@@ -9,10 +9,12 @@ from tests.processors.workflow.hands import (
     Hand,
     Message,
     Turn,
+    desk_of,
     find_order,
     hand_of,
     kinds,
     no_doubt_left,
+    refund,
     says,
 )
 
@@ -110,7 +112,42 @@ def test_data_of_another_shape_raises_and_the_workflow_may_wait_for_another() ->
     hand.open()
     out = hand.signal("paid", ["no"])
     assert kinds(out)[-1] == "SessionHeld"
-    assert "the data of signal 'paid' does not fit" in out[-1].detail
+    assert out[-1].reason == "wrong_signal"
+    assert out[-1].detail.startswith("workflow desk: the data of signal 'paid' does not fit")
+    assert "each release gives it to this turn again" in out[-1].detail
+
+
+@pytest.mark.parametrize("held_before", [False, True])
+def test_a_wrong_signal_that_nobody_catches_is_lost_by_no_release(held_before: bool) -> None:
+    """Nor is what came after it: the code that can take it is given the same one, and then the next."""
+
+    async def takes_either(turn: Turn, desk: Desk, message: Message) -> Desk:
+        for _ in range(2):
+            try:
+                await turn.say(str((await turn.signal("paid", Paid)).cents))
+            except WrongSignal as error:
+                await turn.say(error.name)
+        return desk
+
+    async def raises(turn: Turn, desk: Desk, message: Message) -> Desk:
+        raise ValueError("not yet")
+
+    hand = hand_of(raises if held_before else waits_for_money)
+    hand.open()
+    hand.signal("paid", ["no"])
+    hand.signal("paid", {"cents": 4})
+    hand.redeploy(desk_of(waits_for_money), find_order, refund)
+    for _ in range(2):
+        out = hand.release()
+        assert kinds(out)[-2:] == ["SessionHeld", "CommandParked"]
+        assert out[-2].reason == "wrong_signal"
+    assert len(hand.bodies(r.SignalDelivered)) == 1
+    hand.redeploy(desk_of(takes_either), find_order, refund)
+    hand.release()
+    assert hand.replies == says("paid", "4")
+    assert [s.signal_id for s in hand.bodies(r.SignalDelivered)] == [
+        s.signal_id for s in hand.bodies(r.SignalReceived)
+    ]
 
 
 def test_the_signal_that_lost_is_withdrawn_and_kept_when_it_comes() -> None:

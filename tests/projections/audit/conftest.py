@@ -153,8 +153,8 @@ class Chronicle:
             self.put(TOPICS.outcomes, session_key(*session), encoded.value, headers)
         )
 
-    def bury(self, record: Record) -> None:
-        headers = dead_letter_headers(record, "why", "because")
+    def bury(self, record: Record, reason: str = "why", *, count: int = 1, last: int = -1) -> None:
+        headers = dead_letter_headers(record, reason, "because", count=count, last_offset=last)
         self.dead.append(self.put(TOPICS.dead_letters, record.key or b"", record.value, headers))
 
     def snapshot(self, state: SessionState | None = None) -> None:

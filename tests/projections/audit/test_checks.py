@@ -128,6 +128,15 @@ def test_3_a_command_of_which_nothing_became_is_found(begin, found):
     assert found(chronicle.evidence()) == {3}
 
 
+def test_1_what_is_no_task_is_found_unless_it_was_put_aside(begin, found):
+    chronicle = begin().story()
+    topic = chronicle.evidence().topics.activities("default", once=True)
+    chronicle.tasks.append(chronicle.put(topic, b"stray", b"no task"))
+    assert found(chronicle.evidence()) == {1}
+    chronicle.bury(chronicle.tasks[-1])
+    assert found(chronicle.evidence()) == set()
+
+
 def test_3_a_result_that_was_swallowed_is_found(begin, found):
     chronicle = begin().story()
     chronicle.ask(m.CompleteActivity("1.9", 1, chronicle.scribe.payload(1), "w1"))

@@ -1,0 +1,83 @@
+"""Commands that were turned away with many like them: one dead letter tells of all, and each of them is one that it means."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from ...events.headers import DeadLetter
+from ...events.log.protocol import Place, Record
+from .evidence import Violation
+from .history import History, Request, place_of
+from .invariants import ONE_DISPOSITION
+
+OVER_QUOTA = "over_quota"
+"""The reason whose letters speak of a tenant; all others speak of a record key."""
+
+Group = tuple[Place, str, str | bytes | None]
+
+
+@dataclass(slots=True)
+class _Told:
+    """One letter, and how many besides its own command it may still stand for."""
+
+    record: Record
+    letter: DeadLetter
+    left: int
+
+
+class TurnedAway:
+    """The letters that tell of several. `covers` is asked once for each command of which nothing else became anything."""
+
+    def __init__(self, history: History) -> None:
+        self._told: dict[Group, list[_Told]] = defaultdict(list)
+        for record, letter in history.dead_letters:
+            if letter.count > 1 and letter.topic == history.evidence.topics.commands:
+                told = _Told(record, letter, letter.count - 1)
+                self._told[_group_of(record, letter)].append(told)
+        for letters in self._told.values():
+            letters.sort(key=lambda told: told.letter.offset)
+        self._trimmed = history.evidence.trimmed
+
+    def covers(self, request: Request) -> bool:
+        """Whether a letter stands for this command; each stands for as many as it says, and no more."""
+        told = next((told for told in self._about(request) if told.left), None)
+        if told is not None:
+            told.left -= 1
+        return told is not None
+
+    def too_many(self, others: Iterable[Request]) -> Iterator[Violation]:
+        """Letters that tell of more than there are. `others` are those that may be meant, and need not be."""
+        for request in others:
+            self.covers(request)
+        for letters in self._told.values():
+            for told in letters:
+                letter = told.letter
+                gone = letter.offset < self._trimmed.get(Place(letter.topic, letter.partition), 0)
+                if told.left and not gone:
+                    sentence = (
+                        f"it tells of {letter.count} that were turned away up to {letter.last_offset}, "
+                        f"and {told.left} of them are not there"
+                    )
+                    key = (told.record.key or b"").decode(errors="backslashreplace")
+                    yield Violation(ONE_DISPOSITION, key, told.record.offset, sentence)
+
+    def _about(self, request: Request) -> Iterator[_Told]:
+        place, offset = place_of(request.record), request.record.offset
+        groups: list[Group] = [(place, "", request.record.key)]
+        if request.asked is not None:
+            groups.append((place, OVER_QUOTA, request.asked.tenant))
+        for group in groups:  # that of the key first: it speaks of fewer
+            letters = self._told.get(group, [])
+            at = bisect_left(letters, offset, key=lambda told: told.letter.offset) - 1
+            if at >= 0 and offset <= letters[at].letter.last_offset:
+                yield letters[at]
+
+
+def _group_of(record: Record, letter: DeadLetter) -> Group:
+    place = Place(letter.topic, letter.partition)
+    if letter.reason != OVER_QUOTA:
+        return place, "", record.key
+    return place, OVER_QUOTA, (record.key or b"").decode(errors="replace").partition("/")[0]

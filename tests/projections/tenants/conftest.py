@@ -1,0 +1,112 @@
+"""A database with rows of three tenants, and a login for one of them."""
+
+import random
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from wakeful.events import records as r
+from wakeful.events.codec import decode_event
+from wakeful.projections import logins
+from wakeful.projections.database import drop, install
+from wakeful.projections.postgres import PostgresViews
+from wakeful.projections.projector import Projector
+from wakeful.projections.rows import TABLES
+from wakeful.projections.schemas import Schemas
+
+from ..conftest import ListReader, Scribe, finish
+
+NAMESPACE = "apart"
+SCHEMAS = Schemas(NAMESPACE)
+MINE, THEIRS = "t0", "t1"
+DENIED = psycopg.errors.InsufficientPrivilege
+NO_TABLE = (psycopg.errors.WrongObjectType, psycopg.errors.ObjectNotInPrerequisiteState)
+"""What is told of a view that nobody can write."""
+
+REFUSED = r.CommandRefused("SendMessage", "ordering", "too_old", "send it anew")
+
+_RELATIONS = """
+SELECT n.nspname, c.relname, c.relkind::text, EXISTS (
+    SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'tenant')
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE starts_with(n.nspname, %s) AND c.relkind NOT IN ('i', 'c', 'I') ORDER BY 1, 2
+"""
+
+
+def decode(record):
+    return decode_event(record.value, record.headers)
+
+
+@pytest.fixture(scope="module")
+def told():
+    """Stories of three tenants, and a timer and a refusal for each, so that no table is empty for any of them."""
+    scribe = Scribe()
+    scribe.tell_many(20, random.Random(11))
+    for tenant in (MINE, THEIRS):
+        key = (tenant, "same-name")
+        scribe.add(key, r.SessionOpened("desk"))
+        scribe.add(key, r.ReplySent(1, 1, scribe.payload(f"secret of {tenant}")))
+        scribe.add(key, REFUSED)
+        scribe.add(key, r.TimerSet("1.9", 1, 9, 1 << 42))
+    scribe.commit()
+    return scribe
+
+
+@pytest.fixture(scope="module")
+def filled(postgres_url, told):
+    """The database's URL, with rows of all tenants, and with statistics as a database that runs has them."""
+    install(postgres_url, NAMESPACE)
+    project(postgres_url, told)
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("ANALYZE")
+    yield postgres_url
+    drop(postgres_url, NAMESPACE)
+
+
+@pytest.fixture(scope="module")
+def ann(filled):
+    """The URL of a login for one tenant."""
+    return as_login(filled, "ann", logins.grant(filled, NAMESPACE, "ann", tenant=MINE))
+
+
+def project(url, told):
+    views = PostgresViews(url, NAMESPACE)
+    projector = Projector(ListReader(told), views, told.places, decode)
+    finish(projector.steps(), lambda: projector.caught_up)
+    views.close()
+
+
+def as_login(url, name, password):
+    return make_conninfo(url, user=name, password=password)
+
+
+@contextmanager
+def asked_as(url, *before):
+    with psycopg.connect(url, autocommit=True) as connection:
+        for statement in before:
+            connection.execute(SCHEMAS.fill(statement))
+        yield connection
+
+
+def relations(url):
+    with psycopg.connect(url) as connection:
+        return connection.execute(_RELATIONS, (NAMESPACE,)).fetchall()
+
+
+def tenanted(url):
+    """Every table and view with a tenant, as SQL names it, but for the table of logins itself."""
+    found = [
+        sql.Identifier(schema, name).as_string()
+        for schema, name, _, has_tenant in relations(url)
+        if has_tenant and name != "logins"
+    ]
+    assert len(found) >= len(TABLES) + 7
+    return found
+
+
+def tenants_in(connection, relation):
+    found = connection.execute(f"SELECT DISTINCT tenant FROM {relation}").fetchall()
+    return {tenant for (tenant,) in found}
