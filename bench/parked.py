@@ -146,7 +146,8 @@ def after_death_s(rig: Rig, history: int) -> tuple[float, float]:
     rig.driver.approve(run, run.sessions)
     rig.driver.until(run, lambda: rig.restarted(gone), "all processes run", STARTED_LIMIT_S)
     pids = rig.running.pids()
-    back_s = (min(started_ns(pids[name]) for name in gone) - at_ns) / 1e9
+    # a spare was started before the kill, so for it the restart is the kill
+    back_s = max(0, min(started_ns(pids[name]) for name in gone) - at_ns) / 1e9
     rig.driver.until(run, lambda: bool(run.done), "the session is done")
     dead_s = moved_again_s(run.look(), at_ns)[run.sessions[0]]
     return dead_s, dead_s - back_s

@@ -96,7 +96,8 @@ def once(rig: Rig, case: Case, *, sessions: int, rep: int) -> None:
     midway = set(run.sessions) - run.done
     driver.until(run, lambda: rig.restarted(gone), "what was killed runs again", STARTED_LIMIT_S)
     pids = rig.running.pids()
-    back_s = (min(started_ns(pids[name]) for name in gone) - at_ns) / 1e9
+    # a spare was started before the kill, so for it the restart is the kill
+    back_s = max(0, min(started_ns(pids[name]) for name in gone) - at_ns) / 1e9
     driver.until(run, lambda: run.over, "all sessions are over")
     emit(rig, run, case, rep=rep, at_ns=at_ns, back_s=back_s, midway=midway)
 

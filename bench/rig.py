@@ -124,7 +124,9 @@ def rigged(
     own = bed.home / name
     effects = own / "effects.log"
     found = load_settings(bed.environ)
-    settings = found.model_copy(update={"namespace": f"bench-{name}", "home": own})
+    settings = found.model_copy(
+        update={"namespace": f"bench-{name}", "home": own, "open_policy": True}
+    )
     own.mkdir(exist_ok=True)
     app = load_app(APP)
     environ = {

@@ -1,7 +1,8 @@
 """Whether a command may be applied: the resume checks, in their fixed order.
 
 Identity and scope come first, then ordering (is it a repeat, is it too old), then freshness (does it name what is
-current), then authority. The first that fails is the refusal. Pure: the same session and command, the same answer.
+current), then authority (`authority.py`). The first that fails is the refusal. Pure: the same session and command, the
+same answer.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from ..events.state import (
 from ..events.verdicts import APPROVE, COMPLETED, DECISIONS, FAILED, REJECT, RESOLUTIONS, UNCERTAIN
 from . import models as m
 from .next_valid import why_ended
+from .policy import NOBODY, Policy
 
 NAME_LENGTH_MAX = 200
 """Characters of a name: a signal's or a trigger's, a workflow's or an activity's, and with the client any id, actor or channel."""
@@ -40,6 +42,7 @@ class Facts:
     digest_key: bytes
     control_offset: int | None = None
     blobs: Blobs | None = None
+    policy: Policy = NOBODY
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,14 @@ if it is read long after, and one appended later loses.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from ..events import records as r
 from ..events import verdicts
 from ..events.limits import INBOX_BYTES_MAX, RESULTS_BYTES_SPARE, RESULTS_SPARE
 from ..events.state import MESSAGE, Head, SessionState, State, silent_from
 from . import models as m
+from .authority import Authority, check_authority, rule
 from .check import (
     Refusal,
     check,
@@ -70,10 +72,12 @@ def decide(
     command_hash: bytes,
     encoded: tuple[bytes, bytes],
     now_ms: int,
+    authority: Authority,
 ) -> list[r.EventBody] | Refusal:
     """The facts that follow; a `Refusal` only where nothing may be recorded (scope).
 
-    `encoded` is the command's fingerprint and Avro body, kept where the session is held (`keep`).
+    `encoded` is the command's fingerprint and Avro body, kept where the session is held (`keep`). `authority` is what
+    the last check goes by, where the command decides a proposal.
     """
     stranger = check_scope(command)
     if stranger is not None:
@@ -87,7 +91,7 @@ def decide(
     if is_repeat(session.head, command, command_hash):
         return []
     refusal = check(session, command, command_hash, now_ms)
-    return [refused(command, refusal)] if refusal else _external(session.state, command)
+    return [refused(command, refusal)] if refusal else _ruled(session.state, command, authority)
 
 
 def keep(
@@ -121,17 +125,21 @@ def keep(
 
 
 def decide_parked(
-    session: SessionState, command: m.Command, command_hash: bytes | None, at_ms: int
+    session: SessionState,
+    command: m.Command,
+    command_hash: bytes | None,
+    at_ms: int,
+    authority: Authority,
 ) -> list[r.EventBody] | Refusal:
     """The facts of a command that was kept (at `at_ms`) while the session was held; its id is in dedupe already.
 
-    Its age is judged by when it was kept, so ordering passes; what it names must still be current. A back-off counts
-    from there, too: the hold was rest enough.
+    Its age is judged by when it was kept, so ordering passes; what it names must still be current, and who decides must
+    be one who may now. A back-off counts from there, too: the hold was rest enough.
     """
     if isinstance(command.body, m.INTERNAL):
         return report(session.state, command.header, command.body, at_ms)
     refusal = check_kept(session, command, command_hash or b"")
-    return [refused(command, refusal)] if refusal else _external(session.state, command)
+    return [refused(command, refusal)] if refusal else _ruled(session.state, command, authority)
 
 
 def refused(command: m.Command, refusal: Refusal) -> r.CommandRefused:
@@ -139,6 +147,22 @@ def refused(command: m.Command, refusal: Refusal) -> r.CommandRefused:
     return r.CommandRefused(
         type(command.body).__name__, refusal.check, refusal.reason, refusal.detail
     )
+
+
+def _ruled(state: State, command: m.Command, authority: Authority) -> list[r.EventBody]:
+    """The last check, and then what follows; a decision says which policies it rests on."""
+    if not isinstance(command.body, m.DecideApproval):
+        return _external(state, command)
+    ruling = rule(state, command.header, command.body, authority)
+    refusal = check_authority(state, command.header, command.body, ruling)
+    if refusal is not None:
+        return [refused(command, refusal)]
+    return [
+        replace(body, policy_ids=ruling.policy_ids, policy_hash=ruling.set_hash)
+        if isinstance(body, r.ApprovalGranted | r.ApprovalRejected)
+        else body
+        for body in _external(state, command)
+    ]
 
 
 def _external(state: State, command: m.Command) -> list[r.EventBody]:

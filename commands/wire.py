@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
+from functools import cache
 from hashlib import sha256
 from typing import Any, cast, get_args
 
@@ -64,16 +65,22 @@ def command_hash(encoded: Encoded) -> bytes:
 
 
 def _check_texts(part: Any, path: str) -> None:
-    for field in fields(part):
-        value = getattr(part, field.name)
-        if is_dataclass(value):
-            _check_texts(value, f"{path}{field.name}.")
-        elif isinstance(value, str | bytes) and field.name != USER_DATA:
+    for name, limit in _limits(part.__class__):
+        value = getattr(part, name)
+        if isinstance(value, str | bytes):
             size = len(value.encode() if isinstance(value, str) else value)
-            limit = TEXT_BYTES_MAX if field.name in FREE_TEXTS else NAME_BYTES_MAX
-            if size > limit:
-                told = f"{path}{field.name} has {size} bytes, the limit is {limit}"
+            if limit is not None and size > limit:
+                told = f"{path}{name} has {size} bytes, the limit is {limit}"
                 raise Undecodable("text_too_long", told)
+        elif is_dataclass(value):
+            _check_texts(value, f"{path}{name}.")
+
+
+@cache
+def _limits(cls: type[Any]) -> tuple[tuple[str, int | None], ...]:
+    """Its fields, and how long a text in each may be; null for the user's data, which has a limit of its own."""
+    limits = {USER_DATA: None, **dict.fromkeys(FREE_TEXTS, TEXT_BYTES_MAX)}
+    return tuple((field.name, limits.get(field.name, NAME_BYTES_MAX)) for field in fields(cls))
 
 
 def _issued_at(body: bytes) -> tuple[int, int]:

@@ -50,6 +50,7 @@ from .blobs import blobs_of, prove_blobs
 from .clock import SystemClock
 from .exits import Exit, Stopped
 from .own_name import own_name
+from .policies import opened_control
 from .settings import Settings
 
 INSIDE = "p.commit_sent"
@@ -153,6 +154,7 @@ def run_processor(settings: Settings, app: App, ordinal: int) -> Exit:
             SystemClock(),
             quotas=settings.quotas,
             pause=lambda ms: time.sleep(ms / 1000),
+            control=opened_control(log, settings, name),
         )
 
         def stop() -> None:
@@ -175,6 +177,7 @@ def run_worker(
     queues: Sequence[str] | None = None,
     *,
     name: str | None = None,
+    instance: str | None = None,
     concurrency: int = CONCURRENCY_DEFAULT,
     sync_concurrency: int = SYNC_CONCURRENCY_DEFAULT,
 ) -> Exit:
@@ -192,6 +195,7 @@ def run_worker(
             blobs=blobs_of(settings),
             now_ms=SystemClock().now_ms,
             queues=queues,
+            instance=instance,
             concurrency=concurrency,
             sync_concurrency=sync_concurrency,
             leases=leases,
@@ -245,7 +249,13 @@ def run_projector(settings: Settings) -> Exit:
         places = [Place(topics.events, n) for n in range(log.partitions(topics.events))]
         reader = log.reader(Isolation.COMMITTED)
         views = PostgresViews(settings.postgres_url, settings.namespace)
-        projector = Projector(reader, views, places, lambda r: decode_event(r.value, r.headers))
+        projector = Projector(
+            reader,
+            views,
+            places,
+            lambda r: decode_event(r.value, r.headers),
+            pause=lambda ms: stopped.wait(ms / 1000),
+        )
         upkeep = Upkeep(
             settings.postgres_url, settings.namespace, lambda: _ends(log, places), time.monotonic
         )

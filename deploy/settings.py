@@ -14,6 +14,7 @@
 | `WAKEFUL_DIGEST_KEY` | key of all digests: 32 hex digits or more, or text of 16 bytes or more | one that everybody knows |
 | `WAKEFUL_PARTITIONS` | partitions per topic, chosen once; 12 are the advice for production | 4 |
 | `WAKEFUL_MIN_INSYNC_REPLICAS` | replicas that must have a record; 2 where brokers keep three, in production | 1 |
+| `WAKEFUL_OPEN_POLICY` | while no policy is published, everybody may decide approvals: 0 or 1 | with the local stack's Kafka: 1; else 0 |
 | `WAKEFUL_TENANT_QUOTA_COMMANDS` | what one tenant may ask of each partition, such as `100/s`, `6000/min`, `20/h`; see docs/operations.md | no limit |
 | `WAKEFUL_TENANT_QUOTA_SESSIONS` | the same for new sessions | no limit |
 | `WAKEFUL_ALWAYS_REPLAY` | rebuild workflows before every activation (slow, strict) | 0 |
@@ -61,6 +62,7 @@ _EXPECTED = {
     "tenant_quota_commands": "a rate such as 100/s, 6000/min or 20/h",
     "tenant_quota_sessions": "a rate such as 100/s, 6000/min or 20/h",
     "always_replay": "0 or 1",
+    "open_policy": "0 or 1",
     "blobs": "a URL such as file:///var/lib/wakeful/blobs or s3://bucket/blobs",
     "log": "debug, info, warning or error",
     "log_format": "text or json",
@@ -84,6 +86,7 @@ class Settings(BaseModel):
     digest_key: bytes = Field(default=LOCAL_DIGEST_KEY, repr=False)
     partitions: int = Field(default=PARTITIONS_LOCAL, ge=1, le=PARTITIONS_MAX)
     min_insync_replicas: int = Field(default=1, ge=1, le=REPLICAS_MAX)
+    open_policy: bool = False
     tenant_quota_commands: str = ""
     tenant_quota_sessions: str = ""
     always_replay: bool = False
@@ -176,6 +179,7 @@ class Settings(BaseModel):
             "DIGEST_KEY": self.digest_key.hex(),
             "PARTITIONS": self.partitions,
             "MIN_INSYNC_REPLICAS": self.min_insync_replicas,
+            "OPEN_POLICY": int(self.open_policy),
             "TENANT_QUOTA_COMMANDS": self.tenant_quota_commands or None,
             "TENANT_QUOTA_SESSIONS": self.tenant_quota_sessions or None,
             "ALWAYS_REPLAY": int(self.always_replay),
@@ -242,6 +246,7 @@ def _with_stack(settings: Settings, given: dict[str, Any], environ: Mapping[str,
     if settings.kafka in (None, filled.get("kafka")):
         if cluster_id:
             filled["cluster_id"] = cluster_id
+        filled["open_policy"] = True
         filled["blobs"] = (settings.home.absolute() / "blobs").as_uri()
     return _checked({**filled, **given})
 

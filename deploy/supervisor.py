@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from typing import IO, Self
 
 import structlog
 
-from . import lifeline
+from . import lifeline, spares
 from .exits import Exit, Stopped
 from .follow import Follower
 from .run_file import RunFile, Running, RunningChild
@@ -89,8 +90,11 @@ class Supervisor:
         sync_concurrency: int | None = None,
         backoff_max_s: float = BACKOFF_MAX_S,
         program: Sequence[str] = PROGRAM,
+        spares_max: int = spares.SPARES,
+        spare_after_s: float = spares.SPARE_AFTER_S,
     ) -> None:
-        for what, count in (("processors", processors), ("workers", workers)):
+        counts = (("processors", processors), ("workers", workers), ("spares", spares_max))
+        for what, count in counts:
             if count < 0:
                 raise Stopped(Exit.USAGE, f"--{what} is {count}: give 0 or more")
         self._settings = settings
@@ -108,12 +112,14 @@ class Supervisor:
             )
         given = {"--concurrency": concurrency, "--sync-concurrency": sync_concurrency}
         limits = [word for name, n in given.items() if n is not None for word in (name, str(n))]
+        own = secrets.token_hex(4)  # other supervisors have workers of the same names
         for queue in queues:
             for number in range(workers):
                 name = f"worker-{queue}-{number}"
+                seat = ["--instance", f"{name}.{own}"]
                 self._add(
                     name,
-                    ["worker", app_target, "--queue", queue, "--name", name, *limits],
+                    ["worker", app_target, "--queue", queue, "--name", name, *seat, *limits],
                     points,
                 )
         if projector:
@@ -130,6 +136,9 @@ class Supervisor:
         self._thread: threading.Thread | None = None
         self._lock: IO[str] | None = None
         self._pipe: tuple[int, int] | None = None
+        self._spares = spares.Spares(
+            min(spares_max, len(self._children)), self._start_spare, after_s=spare_after_s
+        )
 
     def start(self) -> None:
         """Starts all children and watches over them; `Stopped` when another supervisor has this home."""
@@ -152,6 +161,7 @@ class Supervisor:
         if self._thread is not None:
             self._thread.join()
             self._thread = None
+        self._spares.close()
         running = [c.process for c in self._children.values() if c.process is not None]
         for process in running:
             _signal(process, signal.SIGTERM)
@@ -194,6 +204,11 @@ class Supervisor:
                 for child in self._children.values()
                 if child.process is not None and child.process.poll() is None
             }
+
+    @property
+    def spares(self) -> list[int]:
+        """The pids of the processes that wait to replace one."""
+        return self._spares.pids
 
     @property
     def restarts(self) -> dict[str, int]:
@@ -245,6 +260,7 @@ class Supervisor:
                     changed = self._look(child) or changed
             if changed:
                 self._save()
+            self._spares.look()
             if self._follower and looks % ECHO_LOOKS == 0:
                 self._follower.look()
 
@@ -294,27 +310,39 @@ class Supervisor:
         path = self.log_path(child.name)
         if path.exists() and path.stat().st_size > LOG_KEEP_BYTES:
             path.replace(path.with_suffix(".log.1"))
-        environ = {
-            **self._environ,
-            **self._settings.to_environ(),
-            PREFIX + "FAILPOINT": child.failpoint,
-            lifeline.VARIABLE: str(self._pipe[0]),
-        }
+        if self._follower:
+            self._follower.add(child.name, path)
+        spare = None if child.failpoint else self._spares.take(child.arguments, path)
+        child.process = spare or self._start_new(child, path, self._pipe[0])
+        child.started = identity(child.process.pid) or ""
+        child.since_s = monotonic()
+        child.failpoint = ""
+
+    def _start_new(self, child: _Child, path: Path, descriptor: int) -> subprocess.Popen[bytes]:
         with path.open("ab") as output:
-            if self._follower:
-                self._follower.add(child.name, path)
-            child.process = subprocess.Popen(
+            return subprocess.Popen(
                 [*self._program, *child.arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env=environ,
-                pass_fds=(self._pipe[0],),
+                env=self._environ_of(child.failpoint, descriptor),
+                pass_fds=(descriptor,),
                 process_group=0,  # Ctrl-C is for the supervisor, which ends them in order
             )
-        child.started = identity(child.process.pid) or ""
-        child.since_s = monotonic()
-        child.failpoint = ""
+
+    def _start_spare(self) -> subprocess.Popen[bytes]:
+        if self._pipe is None:
+            raise RuntimeError("the supervisor is not started: call start() first")
+        descriptor = self._pipe[0]
+        return spares.start(self._program, self._environ_of("", descriptor), descriptor)
+
+    def _environ_of(self, failpoint: str, descriptor: int) -> dict[str, str]:
+        return {
+            **self._environ,
+            **self._settings.to_environ(),
+            PREFIX + "FAILPOINT": failpoint,
+            lifeline.VARIABLE: str(descriptor),
+        }
 
     def _take_home(self) -> IO[str]:
         self._home.mkdir(parents=True, exist_ok=True)

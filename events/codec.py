@@ -7,7 +7,7 @@ from typing import cast, get_args
 from .avro import Codec, Encoded
 from .errors import Undecodable
 from .headers import Headers, fingerprint_in
-from .limits import EVENT_MAX, OUTCOME_MAX, SNAPSHOT_MAX, TASK_MAX
+from .limits import CONTROL_MAX, EVENT_MAX, OUTCOME_MAX, SNAPSHOT_MAX, TASK_MAX
 from .records import (
     ActivityTask,
     AttemptOver,
@@ -16,6 +16,8 @@ from .records import (
     JournalChunk,
     Outcome,
     PartitionMark,
+    PolicyPublished,
+    PolicySeen,
     Snapshot,
 )
 from .state import SessionState
@@ -27,6 +29,7 @@ TASKS = Codec((ActivityTask,), value_max=TASK_MAX)
 OUTCOMES = Codec((Outcome,), value_max=OUTCOME_MAX)
 ATTEMPTS = Codec((AttemptOver,), value_max=TASK_MAX)
 SNAPSHOTS = Codec((Snapshot, PartitionMark, JournalChunk), value_max=SNAPSHOT_MAX)
+CONTROL = Codec((PolicyPublished, PolicySeen), value_max=CONTROL_MAX)
 STATES = Codec((SessionState,), value_max=SNAPSHOT_MAX)
 
 SINGLE_OBJECT = b"\xc3\x01"
@@ -81,6 +84,16 @@ def decode_snapshot(
     return cast(
         "Snapshot | PartitionMark | JournalChunk", SNAPSHOTS.decode(value, fingerprint_in(headers))
     )
+
+
+def encode_control(record: PolicyPublished | PolicySeen) -> Encoded:
+    """A record of the control topic as bytes."""
+    return CONTROL.encode(record)
+
+
+def decode_control(value: bytes | None, headers: Headers) -> PolicyPublished | PolicySeen:
+    """What a record of the control topic holds."""
+    return cast("PolicyPublished | PolicySeen", CONTROL.decode(value, fingerprint_in(headers)))
 
 
 def encode_state(state: SessionState) -> bytes:

@@ -19,6 +19,9 @@ OUTCOME_MAX = 512 * KIB
 EVENT_MAX = 1024 * KIB
 """Above a command's limit, since `CommandParked` holds a whole command."""
 
+CONTROL_MAX = 1024 * KIB
+"""A policy set with all its roles; processors hold it whole."""
+
 SNAPSHOT_MAX = 8 * 1024 * KIB
 """A state holds its queued messages and parked commands."""
 

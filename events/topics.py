@@ -10,7 +10,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from .errors import InvalidKey
-from .limits import COMMAND_MAX, EVENT_MAX, OUTCOME_MAX, OVERHEAD_MAX, SNAPSHOT_MAX, TASK_MAX
+from .limits import (
+    COMMAND_MAX,
+    CONTROL_MAX,
+    EVENT_MAX,
+    OUTCOME_MAX,
+    OVERHEAD_MAX,
+    SNAPSHOT_MAX,
+    TASK_MAX,
+)
 from .log.protocol import TopicSpec
 
 PARTITIONS_LOCAL = 4
@@ -21,8 +29,6 @@ FOR_EVER = "-1"
 
 SEGMENT_BYTES = 16 * 1024 * 1024
 """Compaction leaves the open segment alone, so compacted topics have small ones."""
-
-CONTROL_MAX = 1024 * 1024
 
 NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9_-]|\.(?=[a-z0-9])){0,99}", re.ASCII)
 """Lower case, since Kafka's metrics and some file systems do not tell cases apart."""

@@ -123,7 +123,7 @@ def main() -> None:
     with ExitStack() as ending:
         home = Path(ending.enter_context(tempfile.TemporaryDirectory(prefix="wakeful-tour-")))
         namespace = f"tour-{secrets.token_hex(3)}"
-        own = {"HOME": str(home), "NAMESPACE": namespace, "PARTITIONS": "1"}
+        own = {"HOME": str(home), "NAMESPACE": namespace, "PARTITIONS": "1", "OPEN_POLICY": "1"}
         environ = {**os.environ, **{f"WAKEFUL_{name}": value for name, value in own.items()}}
         stack = Stack(home, environ=environ)
         ending.callback(stack.reset)

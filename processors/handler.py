@@ -7,28 +7,26 @@ thing here is encoding, since an event's hash is over its bytes.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, field
-
-from pydantic import ValidationError
+from dataclasses import dataclass, field, replace
 
 from ..commands import models as m
 from ..commands.check import Facts, Refusal, check_unknown
 from ..commands.decide import decide, decide_parked, deliverable, due, keep, refused
 from ..commands.next_valid import next_valid, obligations
+from ..commands.policy import Policy
 from ..commands.wire import COMMANDS
 from ..events import records as r
-from ..events.blobs import BLOB_FAULTS, fetch
 from ..events.codec import EVENTS, Encoded
 from ..events.evolve import fold_head
 from ..events.hashing import event_hash
 from ..events.payloads import storable_text
-from ..events.state import ParkedCommand, SessionState, State
-from .activities.definitions import problems
+from ..events.state import ParkedCommand, SessionState
 from .app import App
 from .effects import task_of
+from .fitting import fitting
 from .in_hand import InHand, NothingNoted, ProcessDied
+from .proposals import authority_for
 from .session import ENGINE, WORKFLOW_ENDS, Received, Session, Stamped
-from .stored_json import read_json
 from .workflow.advance import Position, advance, withdrawals
 from .workflow.errors import WorkflowSpins, WorkflowStuck
 from .workflow.facts import ASKED
@@ -85,6 +83,10 @@ class CommandHandler:
         self._facts = facts
         self._always_replay = always_replay
 
+    def go_by(self, policy: Policy, control_offset: int) -> None:
+        """From now on decides by this policy, in force at this end of the control topic; between transactions."""
+        self._facts = replace(self._facts, policy=policy, control_offset=control_offset)
+
     def handle(self, session: Session, received: Received) -> tuple[list[Stamped], Refusal | None]:
         """The events that follow, applied to `session`; a refusal where nothing may be recorded."""
         run = _Run(received, max(session.head.now_ms, received.timestamp_ms))
@@ -136,11 +138,12 @@ class CommandHandler:
         self._fire_due(session, run, run.now_ms)
         folded = SessionState(session.head, session.state)
         encoded = (run.received.encoded.fingerprint, run.received.encoded.body)
-        decided = decide(folded, command, hashed or b"", encoded, run.now_ms)
+        authority = authority_for(session, command, self._facts)
+        decided = decide(folded, command, hashed or b"", encoded, run.now_ms, authority)
         if isinstance(decided, Refusal):
             return decided
         parked = session.state.parked if isinstance(command.body, m.ReleaseSession) else ()
-        for body in self._fitting(session.state, command, decided):
+        for body in fitting(session.state, command, decided, self._app, self._facts):
             self._record(session, run, body, command.header.actor)
         if isinstance(command.body, m.HeartbeatActivity):
             session.heard(command.body.activity_id, command.body.attempt, run.now_ms)
@@ -191,36 +194,13 @@ class CommandHandler:
                 ]
             else:
                 folded = SessionState(session.head, session.state)
-                decided = decide_parked(folded, command, kept.command_hash, kept.at_ms)
+                authority = authority_for(session, command, self._facts)
+                decided = decide_parked(folded, command, kept.command_hash, kept.at_ms, authority)
             if isinstance(decided, Refusal):
                 decided = [refused(command, decided)]
-            for body in self._fitting(session.state, command, decided):
+            for body in fitting(session.state, command, decided, self._app, self._facts):
                 self._record(session, run, body, command.header.actor)
         run.received = release
-
-    def _fitting(
-        self, state: State, command: m.Command, decided: list[r.EventBody]
-    ) -> list[r.EventBody]:
-        """The same, or a refusal: a result that a person gives must be one that the workflow can read."""
-        if len(decided) != 1 or not isinstance(decided[0], r.ActivityResolved):
-            return decided
-        resolved = decided[0]
-        names = (u.name for u in state.uncertain if u.activity_id == resolved.activity_id)
-        activity = self._app.activities.get(next(names, ""))
-        if activity is None or resolved.result is None:
-            return decided
-        key, blobs = self._facts.digest_key, self._facts.blobs
-        try:
-            read_json(
-                activity.result_type, fetch(resolved.result, command.header.tenant, key, blobs)
-            )
-        except ValidationError as error:
-            told = f"the result is not one of {activity.name}: {problems(error)}"
-            return [refused(command, Refusal("freshness", "wrong_result", told))]
-        except BLOB_FAULTS as fault:
-            told = f"{fault.message}: put it there, then resolve again"
-            return [refused(command, Refusal("freshness", "payload_missing", told))]
-        return decided
 
     def _record(self, session: Session, run: _Run, body: r.EventBody, actor: str) -> None:
         """Appends one fact, folds it, and then all that the workflow makes of it, before anything else."""

@@ -14,8 +14,8 @@ who steps next and may drop it anywhere. The rules that make it exactly-once:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
@@ -38,10 +38,12 @@ from ..events.log.protocol import (
 )
 from ..events.topics import Topics
 from .clock import Clock
+from .control import Control
 from .handler import CommandHandler
 from .outputs import Folded, Folder, with_batch
 from .partition import Partition
 from .quotas import Quotas
+from .rebalances import Changes, Listener
 from .session import ENGINE
 from .stalls import Stalls
 
@@ -92,36 +94,6 @@ class LoopSettings:
                 raise ValueError(f"{bound} is {getattr(self, bound)}: expected 1 or more")
 
 
-@dataclass(slots=True)
-class _Changes:
-    """What the group told during a poll; flags only, since callbacks run inside the client."""
-
-    assigned: set[int] = field(default_factory=set)
-    gone: set[int] = field(default_factory=set)
-
-    def __bool__(self) -> bool:
-        return bool(self.assigned or self.gone)
-
-
-class _Listener:
-    def __init__(self) -> None:
-        self.changes = _Changes()
-
-    def assigned(self, places: Sequence[Place]) -> None:
-        self.changes.assigned.update(p.partition for p in places)
-
-    def revoked(self, places: Sequence[Place]) -> None:
-        self.changes.gone.update(p.partition for p in places)
-        self.changes.assigned.difference_update(p.partition for p in places)
-
-    def lost(self, places: Sequence[Place]) -> None:
-        self.revoked(places)
-
-    def take(self) -> _Changes:
-        taken, self.changes = self.changes, _Changes()
-        return taken
-
-
 class Loop:
     """See the module. Not thread-safe: one thread owns it and its clients."""
 
@@ -136,16 +108,22 @@ class Loop:
         quotas: Quotas | None = None,
         open_partition: Callable[[int], Partition] | None = None,
         pause: Callable[[int], None] | None = None,
+        control: Control | None = None,
     ) -> None:
-        """`pause` waits for some milliseconds, to gather commands under load; without it nothing is gathered."""
+        """`pause` waits for some milliseconds, to gather commands under load; without it nothing is gathered.
+
+        `control` says by which policy to decide; without it the handler's facts stay as they are.
+        """
         self._log = log
         self._topics = topics
         self._settings = settings
         self._clock = clock
+        self._handler = handler
+        self._control = control
         self._folder = Folder(topics, handler, quotas)
         self._let_go = handler.let_go
         self._open_partition = open_partition or self._partition
-        self._listener = _Listener()
+        self._listener = Listener()
         self._partitions: dict[int, Partition] = {}
         self._folded: list[Folded] = []
         self._stalls = Stalls(log)
@@ -172,12 +150,16 @@ class Loop:
         self._producer = self._log.transactional(settings.name)
         try:
             yield from self._start_producer()
+            if self._control is not None:
+                self._control.open()
             while not self.stopping:
                 yield from self._cycle(group, wakes)
         finally:
             self._producer.abandon()
             for partition in self._partitions.values():
                 partition.close()
+            if self._control is not None:
+                self._control.close()
             wakes.close()
             group.close()
 
@@ -197,6 +179,7 @@ class Loop:
                 self._look_for_stalls()
             yield from self._restore(group)
             by_partition = self._by_partition(group, records)
+            self._look(wakes)
             if by_partition:
                 yield from self._transact(group, by_partition)
                 self._faults = 0
@@ -206,6 +189,13 @@ class Loop:
             raise
         except LogFault as fault:
             yield from self._recover(group, fault)
+
+    def _look(self, producer: Producer) -> None:
+        """What the next transaction goes by; it holds for all of it. Told only once nothing goes by what was before."""
+        if self._control is not None:
+            self._control.look()
+            self._handler.go_by(self._control.policy, self._control.offset)
+            self._control.tell(producer)
 
     def _transact(self, group: Group, by_partition: dict[Partition, list[Record]]) -> Iterator[str]:
         producer = self._producer
@@ -287,7 +277,7 @@ class Loop:
         standing = {p.places.commands: p.next_offset for p in ready}
         self._stalls.look(standing, self._clock.steady_ms())
 
-    def _rebalance(self, group: Group, changes: _Changes) -> None:
+    def _rebalance(self, group: Group, changes: Changes) -> None:
         """Drops what is gone, begins to restore what is new, and goes back to the last position of what stays."""
         for number in changes.gone:
             partition = self._partitions.pop(number, None)

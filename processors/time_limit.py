@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 import time
+from importlib import import_module
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -37,6 +38,12 @@ PAIRS_S = (2e-6, 4e-6, 8e-6, 16e-6, 32e-6)
 """How soon the second of a pair follows, in turn: how long a loop takes to go back is its own affair."""
 
 
+_SIGALRM = int(getattr(signal, "SIGALRM", 0))  # Windows has none
+
+_set_handler: Any = import_module("_signal").signal
+"""What `signal.signal` calls. Around it Python makes enumerations of what comes and goes: a fortieth of a processor's time."""
+
+
 class TimeLimit:
     """A context that raises `WorkflowStuck` inside itself after a while; main thread only, one at a time.
 
@@ -51,7 +58,7 @@ class TimeLimit:
         self._alarms = 0
 
     def __enter__(self) -> None:
-        signal.signal(signal.SIGALRM, self._interrupt)
+        _set_handler(_SIGALRM, self._interrupt)
         self._inside, self._alarms = True, 0
         part_s = self._limit_s / self._parts
         signal.setitimer(signal.ITIMER_REAL, part_s, max(part_s, AGAIN_S))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from wakeful.commands.wire import COMMANDS
-from wakeful.events.codec import ATTEMPTS, EVENTS, OUTCOMES, SNAPSHOTS, STATES, TASKS
+from wakeful.events.codec import ATTEMPTS, CONTROL, EVENTS, OUTCOMES, SNAPSHOTS, STATES, TASKS
 from wakeful.events.limits import OVERHEAD_MAX
 from wakeful.events.topics import Topics
 from wakeful.schemas import bundled
@@ -190,8 +190,9 @@ def test_every_record_has_a_class_a_schema_and_a_topic_that_holds_it() -> None:
         topics.attempts: ATTEMPTS,
         topics.outcomes: OUTCOMES,
         topics.snapshots: SNAPSHOTS,
+        topics.control: CONTROL,
     }
-    without = {topics.control, topics.dead_letters}  # policies come later; letters are as they came
+    without = {topics.dead_letters}  # letters are as they came
     specs = {spec.name: spec for spec in topics.specs(["q"], 1)}
     assert set(specs) == set(holds) | without
     codecs = [
@@ -201,6 +202,7 @@ def test_every_record_has_a_class_a_schema_and_a_topic_that_holds_it() -> None:
         ATTEMPTS,
         OUTCOMES,
         SNAPSHOTS,
+        CONTROL,
         STATES,
     ]  # a state travels in a Snapshot
     records = [record for codec in codecs for record in codec._classes]

@@ -213,7 +213,7 @@ def _lag(given: Settings) -> list[Finding]:
     lost = [Finding("lag", "unknown", *_split(why)) for why in late.unknown]
     if lost:
         return lost
-    return of_lag(late.lags, members(given.kafka_servers, processors_group(given)))
+    return of_lag(late.lags, len(members(given.kafka_servers, processors_group(given))))
 
 
 def _split(told: str) -> tuple[str, str]:

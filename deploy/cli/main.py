@@ -25,6 +25,7 @@ from . import (
     explaining,
     ledger,
     letters,
+    policy,
     projections,
     run,
     sessions,
@@ -60,6 +61,7 @@ app.command("processor", rich_help_panel=RUN)(run.processor)
 app.command("worker", rich_help_panel=RUN)(run.worker)
 app.command("projector", rich_help_panel=RUN)(run.projector)
 app.add_typer(topics.app, name="topics", rich_help_panel=RUN)
+app.add_typer(policy.app, name="policy", rich_help_panel=RUN)
 app.add_typer(projections.app, name="projections", rich_help_panel=RUN)
 app.add_typer(access.app, name="access", rich_help_panel=RUN)
 app.add_typer(sessions.app, name="session", rich_help_panel=ASK)
@@ -87,6 +89,15 @@ def version(
     from .output import versions
 
     versions(as_json=as_json)
+
+
+@app.command("spare", hidden=True)
+def spare() -> int:
+    """Wait, loaded, for a supervisor to say which process this is."""
+    from ..spares import await_order
+
+    arguments = await_order()
+    return int(Exit.DONE) if arguments is None else invoke(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -28,6 +28,10 @@ def run(
     projector: Annotated[bool, typer.Option(help="Keep the views in Postgres.")] = True,
     concurrency: Concurrency = None,
     sync_concurrency: SyncConcurrency = None,
+    spares: Annotated[
+        int,
+        typer.Option(min=0, help="Loaded processes (40 MB each) that wait to replace a dead one."),
+    ] = 2,
 ) -> None:
     """Run an app: processors, workers and the projector as child processes, restarted when they end.
 
@@ -55,6 +59,7 @@ def run(
         projector=projector,
         concurrency=concurrency,
         sync_concurrency=sync_concurrency,
+        spares_max=spares,
         echo=prefixed,
     )
     with on_signal(supervisor.request_stop), supervisor:
@@ -104,6 +109,12 @@ def worker(
     name: Annotated[
         str | None, typer.Option(help="Its name in the record. (default: host and pid)")
     ] = None,
+    instance: Annotated[
+        str | None,
+        typer.Option(
+            help="Comes back under this name at once after a kill; no two at a time. (default: none)"
+        ),
+    ] = None,
     concurrency: Concurrency = None,
     sync_concurrency: SyncConcurrency = None,
 ) -> int:
@@ -133,6 +144,7 @@ def worker(
             app,
             queue,
             name=name,
+            instance=instance,
             concurrency=concurrency or CONCURRENCY_DEFAULT,
             sync_concurrency=sync_concurrency or SYNC_CONCURRENCY_DEFAULT,
         )

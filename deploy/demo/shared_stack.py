@@ -51,7 +51,8 @@ def shared_stack(home: Path, environ: Mapping[str, str], asked: str, view: View)
 
 
 def _choose(environ: Mapping[str, str], asked: str, view: View, *, alone: bool) -> Run:
-    settings = load_settings(environ)
+    # Each run has a namespace of its own, where nobody publishes policies.
+    settings = load_settings(environ).model_copy(update={"open_policy": True})
     earlier = earlier_runs(settings) if alone else []
     cut = cut_run(earlier, asked)
     for run in earlier:

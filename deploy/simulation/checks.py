@@ -33,7 +33,7 @@ from ...projections.audit import CHECKS, Evidence, asked_by, evidence_from_log
 from ...projections.audit.blobs import stored
 from ...projections.audit.folds import refold
 from ...projections.audit.history import History
-from . import arriving
+from . import arriving, deciding
 from .flooding import others_are_let_in
 from .payments import payments
 from .projecting import Database
@@ -93,6 +93,11 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
     findings.extend("quotas", others_are_let_in(evidence))
     findings.extend("I21", _log_time(evidence, events))
     findings.extend("I24", _decisions_name_what_they_decide(events, commands))
+    control = world.log.dump(world.topics.control)
+    findings.extend("I25", deciding.decisions_are_allowed(control, events))
+    findings.extend("I25f", deciding.policies_are_fresh(world, events))
+    if rested:
+        findings.extend("I25p", deciding.policies_arrive(world))
     findings.extend("I5", _messages_once(events))
     findings.extend("I26", _gates_hold(world, events))
     findings.extend("I17", _effects(world, events))

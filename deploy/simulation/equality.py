@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import cast
 
+from ...commands.policy import Policy
 from ...events.codec import decode_event
 from ...events.log.protocol import Group, Place, Record
 from ...processors.partition import Partition
@@ -12,6 +13,7 @@ from ...processors.session import Session
 from ...processors.simulation.actors import GROUP, KeptStore
 from ...processors.simulation.clients import FLOODED, STRAY
 from ...processors.simulation.model import Model, ModelPartition, owner
+from ...processors.simulation.policies import in_force
 from ...processors.simulation.workload import QUEUES
 from ...processors.simulation.world import World, bounds
 from ...projections.audit.evidence import read_topic
@@ -30,6 +32,7 @@ def against_the_model(world: World) -> tuple[Model, list[str]]:
             world.plan.partitions,
             blobs=world.scene.blobs,
             always_replay=not world.plan.always_replay,
+            in_force=_in_force(world),
         )
     flooded = {FLOODED} if world.plan.floods else set()
     model.leave(flooded)  # what was metered is forgotten in a restart, which the model has none of
@@ -43,6 +46,22 @@ def against_the_model(world: World) -> tuple[Model, list[str]]:
         model.leave(flooded | _silent(model, written[topics.events]))
         differences = list(model.differences(written))
     return model, differences
+
+
+def _in_force(world: World) -> Callable[[Record], tuple[Policy, int]]:
+    """By command, what was in force when it was decided: its first event says up to where the control topic was read."""
+    control = world.log.dump(world.topics.control)
+    ends: dict[tuple[int, int], int] = {}
+    for record in world.log.dump(world.topics.events):
+        envelope = decode_event(record.value, record.headers).envelope
+        cause = envelope.cause
+        ends.setdefault((cause.partition, cause.offset), envelope.control_offset or 0)
+
+    def of(record: Record) -> tuple[Policy, int]:
+        end = ends.get((record.partition, record.offset), 0)
+        return in_force(control, end), end
+
+    return of
 
 
 def _silent(model: Model, events: Sequence[Record]) -> set[bytes]:

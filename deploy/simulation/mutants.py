@@ -31,6 +31,7 @@ from . import state_mistakes as state_wrong
 from .contract_mutants import CONTRACT_MUTANTS
 from .flooding import FLOOD_MUTANTS
 from .planting import Mutant, plant
+from .policy_mutants import POLICY_MUTANTS
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
@@ -41,7 +42,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("no rewind after a rebalance", plant((Loop, "_rebalance", wrong.no_seek)), seed=1),
     Mutant("no rewind after a fault", plant((Loop, "_recover", wrong.no_rewind)), seed=10),
     Mutant(
-        "no refold after an unknown commit", plant((Loop, "_recover", wrong.no_refold)), seed=34
+        "no refold after an unknown commit", plant((Loop, "_recover", wrong.no_refold)), seed=47
     ),
     Mutant("commits the offset of the last record", plant((Loop, "_transact", wrong.last_offset))),
     Mutant("commits offsets beside the transaction", plant((Loop, "_transact", wrong.no_offsets))),
@@ -66,7 +67,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "does not wait for pending offsets",
         plant((Partition, "_committed", wrong.impatient)),
-        seed=123,
+        seed=256,
     ),
     Mutant(
         "marks ahead of its snapshots", plant((Partition, "low_offset", wrong.mark_ahead)), seed=12
@@ -93,7 +94,7 @@ MUTANTS: tuple[Mutant, ...] = (
         plant((CommandHandler, "_record", wrong.actor_of_the_batch)),
         seed=8,
     ),
-    Mutant("sends a wake-up only once", plant((looping, "NUDGE_AGAIN_MS", 1 << 60)), seed=123),
+    Mutant("sends a wake-up only once", plant((looping, "NUDGE_AGAIN_MS", 1 << 60)), seed=47),
     Mutant("skips what it cannot read", plant((Folder, "_fold_one", wrong.swallows)), seed=5),
     Mutant(
         "fires timers by the owner's clock",
@@ -116,7 +117,7 @@ MUTANTS: tuple[Mutant, ...] = (
         seed=46,
     ),
     Mutant("lets an id be used twice", plant((checking, "_reused", lambda *_: None)), seed=14),
-    Mutant("checks no digest", plant((checking, "_decision", wrong.no_digest)), seed=127),
+    Mutant("checks no digest", plant((checking, "_decision", wrong.no_digest)), seed=306),
     Mutant(
         "takes a stale decision for the open proposal",
         plant(
@@ -168,5 +169,6 @@ MUTANTS: tuple[Mutant, ...] = (
         "projector without position guard", plant((MemoryViews, "_guard", lambda *_: None)), seed=13
     ),
     *CONTRACT_MUTANTS,
+    *POLICY_MUTANTS,
     *FLOOD_MUTANTS,
 )

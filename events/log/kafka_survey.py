@@ -60,13 +60,14 @@ def topics_as_they_are(bootstrap: str, prefix: str) -> dict[str, TopicSpec]:
     }
 
 
-def members(bootstrap: str, group: str) -> int:
-    """How many members a group has now; one that died counts until its session is over."""
+def members(bootstrap: str, group: str) -> list[str]:
+    """Who is in a group now, by its stable name where it has one; one that died counts until its session is over."""
     admin = AdminClient(connection(bootstrap, f"{group}.asked"))
     try:
         answer = admin.describe_consumer_groups([group], request_timeout=CALL_TIMEOUT_S)
-        return len(answer[group].result().members)
+        found = answer[group].result().members
     except KafkaException as failure:
         if error_of(failure).code() == KafkaError.GROUP_ID_NOT_FOUND:
-            return 0
+            return []
         raise fault_of(failure, f"asking who is in group {group}") from failure
+    return sorted(str(each.group_instance_id or each.member_id) for each in found)

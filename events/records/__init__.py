@@ -5,6 +5,7 @@ whose first field is `envelope`. Field order here is field order there; a test h
 Times are milliseconds since 1970 on the log's clock; `turn` and `step` count from 1.
 """
 
+from .control import PolicyPublished, PolicySeen, RoleMembers, ToolArgument
 from .envelope import Cause, Envelope, Failure, NextValid, Obligation, Payload, RetryPolicy, Version
 from .event import Event, EventBody
 from .obligations import (
@@ -108,8 +109,11 @@ __all__ = [
     "Outcome",
     "PartitionMark",
     "Payload",
+    "PolicyPublished",
+    "PolicySeen",
     "ReplySent",
     "RetryPolicy",
+    "RoleMembers",
     "SessionCancelled",
     "SessionCompleted",
     "SessionFailed",
@@ -126,6 +130,7 @@ __all__ = [
     "TimerCancelled",
     "TimerFired",
     "TimerSet",
+    "ToolArgument",
     "TriggerReceived",
     "TurnCompleted",
     "TurnContinued",

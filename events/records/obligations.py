@@ -171,6 +171,8 @@ class ApprovalGranted:
     proposal_id: str
     digest: bytes
     comment: str
+    policy_ids: tuple[str, ...] = ()
+    policy_hash: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +182,8 @@ class ApprovalRejected:
     proposal_id: str
     digest: bytes
     comment: str
+    policy_ids: tuple[str, ...] = ()
+    policy_hash: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,7 @@ from .offsets import Offsets, Ticket
 from .once import Letter, OnceTasks, ends_of
 from .reports import Reports
 from .runner import Body
+from .seat import Seat
 from .sending import Sender
 from .settled import Settled
 
@@ -76,7 +77,7 @@ class WorkerCore:
         topics: Topics,
         queue: str,
         *,
-        group: str,
+        seat: Seat,
         worker_id: str,
         now_ms: Callable[[], int],
         hit: Callable[[str], None] = no_failpoint,
@@ -87,7 +88,7 @@ class WorkerCore:
         self.offsets = Offsets()
         self._log = log
         self._topics = topics
-        self._group_name = group
+        self._seat = seat
         self._worker_id = worker_id
         self._now_ms = now_ms
         self._reports = Reports(topics, worker_id, now_ms)
@@ -104,16 +105,16 @@ class WorkerCore:
         self._held = Held(self._settled, self.offsets)
         self._once_topic = topics.activities(queue, once=True)
         self._once = OnceTasks(self._bury)
-        self._faults = 0
-        self._log_ms = 0
+        self._faults = self._log_ms = 0
 
     def open(self) -> None:
         """Joins the group; partitions arrive with the next polls."""
         self._sender.open()
         self._group = self._log.group(
-            self._group_name,
+            self._seat.group,
             [self._topics.activities(self.queue), self._once_topic],
             _Listener(self),
+            instance_id=self._seat.instance,
             session_timeout_ms=SESSION_TIMEOUT_MS,
         )
 
@@ -213,8 +214,7 @@ class WorkerCore:
 
     def commit(self) -> None:
         """Commits what can be; a refusal is no loss, since what is not committed is only looked up again."""
-        due = self.offsets.due()
-        if not due:
+        if not (due := self.offsets.due()):
             return
         try:
             self._joined.commit(due)

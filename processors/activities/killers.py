@@ -1,9 +1,10 @@
 """Attempts that were running when the worker died: one that kills it again and again is found out, the others go on.
 
 What takes the process with it (`os._exit`, a crash of a C library, memory without end) reports nothing, and its task is
-delivered again, with all that ran beside it. So each attempt is noted in a file while it runs. Those that were running
-when the process died are suspects, and run one at a time, beside those that are none: the innocent ones come to their
-end, and the one that did it meets its next death alone.
+delivered again, with all that ran beside it. So each attempt is noted in a file while it runs. After one death all go
+on as before, for most deaths come from outside (a kill, a deploy), and a hundred calls in a row would take minutes.
+Those that ran at two deaths are suspects, and run one at a time, beside those that are none: the innocent ones come to
+their end, and the one that did it meets its next death alone.
 
 Only a worker with a name of its own that comes back has such a file. It is a hint: without it, or at another worker, a
 task has its deaths still before it. What is recorded is the failure.
@@ -29,6 +30,9 @@ from .jobs import Job
 
 DEATHS_MAX = 3
 """An attempt that was running so many times when its worker died is not run again."""
+
+SUSPECT_DEATHS = 2
+"""From so many on, it runs alone among its like."""
 
 SLOTS = 2_048
 """Attempts that are noted at once; one too many is not noted."""
@@ -85,7 +89,9 @@ class NotedKillers:
         fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.ftruncate(self._handle, SLOTS * _SLOT.size)
         self._pages = mmap.mmap(self._handle, SLOTS * _SLOT.size)
-        self._suspects: dict[bytes, tuple[int, int]] = {}
+        self._known: dict[bytes, tuple[int, int]] = {}
+        """Slot and deaths of those that ran at one, until they end."""
+        self._suspects: set[bytes] = set()
         self._running: dict[bytes, int] = {}
         self._free: list[int] = []
         for slot in reversed(range(SLOTS)):
@@ -93,27 +99,28 @@ class NotedKillers:
             if not any(digest):
                 self._free.append(slot)
                 continue
-            self._suspects[digest] = slot, deaths + ran
+            self._known[digest] = slot, deaths + ran
+            if deaths + ran >= SUSPECT_DEATHS:
+                self._suspects.add(digest)
             self._write(slot, digest, deaths + ran, running=False)
 
     def deaths(self, job: Job) -> int:
         """See `Killers`."""
-        return self._suspects.get(_digest(job), (0, 0))[1] if self._suspects else 0
+        return self._known.get(_digest(job), (0, 0))[1] if self._known else 0
 
     def holds_back(self, job: Job) -> bool:
         """See `Killers`."""
         if not self._suspects:
             return False
         with self._lock:
-            return _digest(job) in self._suspects and not self._suspects.keys().isdisjoint(
-                self._running
-            )
+            suspected = _digest(job) in self._suspects
+            return suspected and not self._suspects.isdisjoint(self._running)
 
     def begins(self, job: Job) -> None:
         """See `Killers`."""
         digest = _digest(job)
         with self._lock:
-            slot, deaths = self._suspects.get(digest, (-1, 0))
+            slot, deaths = self._known.get(digest, (-1, 0))
             if slot < 0:
                 if not self._free:
                     self._forget_one()
@@ -129,7 +136,8 @@ class NotedKillers:
         with self._lock:
             slot = self._running.pop(digest, None)
             if slot is not None:
-                self._suspects.pop(digest, None)
+                self._known.pop(digest, None)
+                self._suspects.discard(digest)
                 self._clear(slot)
 
     def close(self) -> None:
@@ -138,10 +146,11 @@ class NotedKillers:
         os.close(self._handle)
 
     def _forget_one(self) -> None:
-        """A suspect that did not come back: another worker has had it, or nobody is given it again."""
-        digest = next((d for d in self._suspects if d not in self._running), None)
+        """One that did not come back: another worker has had it, or nobody is given it again."""
+        digest = next((d for d in self._known if d not in self._running), None)
         if digest is not None:
-            self._clear(self._suspects.pop(digest)[0])
+            self._suspects.discard(digest)
+            self._clear(self._known.pop(digest)[0])
 
     def _clear(self, slot: int) -> None:
         self._pages[slot * _SLOT.size : (slot + 1) * _SLOT.size] = _FREE

@@ -32,6 +32,7 @@ from .leases import Leases
 from .redelivered import Redelivered
 from .runner import Body, Runner
 from .running import Running
+from .seat import Seat
 from .superseded import Superseded
 from .threads import Threads
 from .waiting import Room, Waiting
@@ -65,7 +66,7 @@ class Lane:
         leases: Leases,
         killers: Killers,
         *,
-        group: str,
+        seat: Seat,
         worker_id: str,
         now_ms: Callable[[], int],
         monotonic: Callable[[], float],
@@ -78,7 +79,7 @@ class Lane:
             log,
             topics,
             queue,
-            group=group,
+            seat=seat,
             worker_id=worker_id,
             now_ms=now_ms,
             hit=hit,
@@ -129,9 +130,8 @@ class Lane:
         self._loop = asyncio.get_running_loop()
         self._pulse, self._ending = pulse, ending
         ended = self._loop.create_future()
-        thread = threading.Thread(
-            target=self._intake, args=(ended,), name=f"intake-{self.core.queue}", daemon=True
-        )
+        name = f"intake-{self.core.queue}"
+        thread = threading.Thread(target=self._intake, args=(ended,), name=name, daemon=True)
         thread.start()
         try:
             await asyncio.shield(ended)

@@ -23,6 +23,7 @@ from .killers import Killers, NoKillers
 from .lane import FLUSH_MS, Lane
 from .leases import Leases, NoLeases
 from .runner import Runner
+from .seat import Seat
 from .superseded import Superseded
 
 CONCURRENCY_DEFAULT = 100
@@ -50,6 +51,7 @@ class Worker:
         now_ms: Callable[[], int],
         queues: Sequence[str] | None = None,
         group: str | None = None,
+        instance: str | None = None,
         concurrency: int = CONCURRENCY_DEFAULT,
         sync_concurrency: int = SYNC_CONCURRENCY_DEFAULT,
         drain_ms: int = DRAIN_MS_DEFAULT,
@@ -59,7 +61,7 @@ class Worker:
         monotonic: Callable[[], float] = time.monotonic,
         end: Callable[[int], object] = end_process,
     ) -> None:
-        """`queues` are those of the app by default; the group of a queue is `<namespace>.workers.<queue>`.
+        """`queues` are those of the app by default; the group of a queue is `<namespace>.workers.<queue>`. `instance`: see `Seat`.
 
         Both limits are per queue. `end` gets the exit code when an activity hangs, and must not return in production.
         """
@@ -86,7 +88,7 @@ class Worker:
                 self._superseded,
                 leases or NoLeases(),
                 killers or NoKillers(),
-                group=f"{group or topics.namespace + '.workers'}.{queue}",
+                seat=Seat(f"{group or topics.namespace + '.workers'}.{queue}", instance),
                 worker_id=worker_id,
                 now_ms=now_ms,
                 monotonic=monotonic,
@@ -101,12 +103,8 @@ class Worker:
             raise ValueError(
                 f"{app.name} declares no activities, so a worker has no queue to serve: name one"
             )
-        self._ending = Ending(
-            self.stop,
-            [lane.ended for lane in self.lanes],
-            limit_ms=2 * drain_ms + FLUSH_MS,
-            end=end,
-        )
+        ended = [lane.ended for lane in self.lanes]
+        self._ending = Ending(self.stop, ended, limit_ms=2 * drain_ms + FLUSH_MS, end=end)
 
     def stop(self) -> None:
         """Drains and ends `run`; from any thread or signal handler, a repeat changes nothing."""

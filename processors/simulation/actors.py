@@ -10,18 +10,21 @@ import random
 import sqlite3
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Self
 
 from ...commands.check import Facts
+from ...commands.policy import EVERYBODY, Policy
+from ...events import records as r
 from ...events.blobs import MemoryBlobs
 from ...events.log.memory import MemoryLog
 from ...events.log.memory_faults import Hung
 from ...events.log.protocol import LogFault
 from ...events.topics import Topics
 from ..app import App
+from ..control import Control
 from ..handler import CommandHandler
 from ..loop import Loop, LoopFailed, LoopSettings
 from ..partition import Partition
@@ -61,6 +64,8 @@ class Scene:
     counts: Counter[str] = field(default_factory=Counter)
     blobs: MemoryBlobs = field(default_factory=MemoryBlobs)
     errors: list[str] = field(default_factory=list)
+    load: Callable[[r.PolicyPublished], Policy] = lambda _: EVERYBODY
+    """How processors make a policy of a published set."""
     app: App = field(default_factory=lambda: APP)
     """What is deployed; a careless deploy brings something else besides, for a while."""
 
@@ -275,6 +280,14 @@ class ProcessorActor(Actor):
             batch_records=plan.batch_records,
             session_timeout_ms=SESSION_TIMEOUT_MS,
         )
+        control = Control(
+            self.log,
+            scene.topics,
+            self.name,
+            load=scene.load,
+            unpublished=EVERYBODY,
+            now_ms=self.clock.now_ms,
+        )
         self._loop = Loop(
             self.log,
             scene.topics,
@@ -283,6 +296,7 @@ class ProcessorActor(Actor):
             self.clock,
             quotas=QUOTAS if plan.floods else None,
             open_partition=self._open,
+            control=control,
         )
         self._steps = self._loop.steps()
 

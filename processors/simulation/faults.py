@@ -11,14 +11,22 @@ from ...events.log.memory_faults import Fate, Markers
 from ...events.log.memory_group import MemoryGroup
 from ...events.log.protocol import RebalanceListener
 
+CONTROL = ".control.v1"
+
 
 class SeededFaults:
     """See `memory_faults.Faults`. Quiet once `active` is false."""
 
     def __init__(
-        self, rng: random.Random, rate: float, late_markers: float, counts: Counter[str]
+        self,
+        rng: random.Random,
+        rate: float,
+        late_markers: float,
+        counts: Counter[str],
+        control_rng: random.Random,
     ) -> None:
         self._rng = rng
+        self._control_rng = control_rng
         self._rate = rate
         self._late_markers = late_markers
         self._counts = counts
@@ -63,9 +71,11 @@ class SeededFaults:
         """See `Faults`."""
         return self._fate("abandon", Fate.FAILED, Fate.LOST_ANSWER, weight=4.0)
 
-    def on_deliver(self, topic: str) -> Fate:  # noqa: ARG002 the protocol's argument
-        """See `Faults`."""
-        return self._fate("deliver", Fate.FAILED, Fate.LOST_ANSWER, Fate.DELAYED, Fate.DELAYED)
+    def on_deliver(self, topic: str) -> Fate:
+        """See `Faults`. What becomes of policies changes nothing else about a seed."""
+        fates = (Fate.FAILED, Fate.LOST_ANSWER, Fate.DELAYED, Fate.DELAYED)
+        rng = self._control_rng if topic.endswith(CONTROL) else self._rng
+        return self._fate("deliver", *fates, rng=rng)
 
     def on_committed(self, group: str) -> Fate:  # noqa: ARG002 the protocol's argument
         """See `Faults`."""
@@ -82,10 +92,13 @@ class SeededFaults:
             return Markers.LATER
         return Markers.AT_ONCE
 
-    def _fate(self, call: str, *fates: Fate, weight: float = 1.0) -> Fate:
-        if not self.active or self._rng.random() >= self._rate * weight:
+    def _fate(
+        self, call: str, *fates: Fate, weight: float = 1.0, rng: random.Random | None = None
+    ) -> Fate:
+        rng = rng or self._rng
+        if not self.active or rng.random() >= self._rate * weight:
             return Fate.OK
-        fate = self._rng.choice(fates)
+        fate = rng.choice(fates)
         self._counts[f"fault: {call} {fate.name.lower()}"] += 1
         return fate
 

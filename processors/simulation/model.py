@@ -7,10 +7,11 @@ processors kept them, and the other way round, so that one comparison says both.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ...commands.check import Facts
+from ...commands.policy import Policy
 from ...events import records as r
 from ...events.blobs import Blobs
 from ...events.codec import EVENTS
@@ -71,13 +72,15 @@ class Model:
         *,
         blobs: Blobs,
         always_replay: bool,
+        in_force: Callable[[Record], tuple[Policy, int]],
     ) -> Model:
-        """Folds these commands, partition after partition."""
+        """Folds these commands, partition after partition, each by the policy that was in force when it was decided."""
         facts = Facts(DIGEST_KEY, blobs=blobs)
         handler = CommandHandler(APP, facts, always_replay=always_replay)
         folder = Folder(topics, handler)
         model = cls(topics, {n: ModelPartition(n, topics) for n in range(partitions)})
         for record in commands:
+            handler.go_by(*in_force(record))
             partition = model.partitions[record.partition]
             folded = folder.fold(partition, [record])
             partition.sessions.update(folded.scratch)

@@ -11,6 +11,11 @@ CALM, ROUGH, WILD = 0.0, 0.02, 0.08
 """Share of calls to the log that go wrong, in three kinds of seeds."""
 
 
+POLICIES_SHARE = 0.4
+"""Of seeds in which policies are published."""
+
+SETS_MAX = 5
+
 STRAYS_EVERY = 32
 """One seed in so many has strangers among the tasks."""
 
@@ -45,6 +50,8 @@ class Plan:
     """Whether, half way, everybody is replaced at once by the next release, which guards what it changes."""
     inline_max: int
     chunk_bytes: int
+    policies: int
+    """How often a policy set is published; where none is, everybody may decide."""
     floods: bool = False
     """Whether another tenant sends far more than its quota."""
 
@@ -83,5 +90,12 @@ class Plan:
             guarded=not deploys and rng.random() < 0.1,
             inline_max=rng.choice((4, 30, PAYLOAD_MAX, PAYLOAD_MAX)),
             chunk_bytes=rng.choice((1, 900, 262_144)),
+            policies=_policies(seed),
             floods=seed % 25 == 11,
         )
+
+
+def _policies(seed: int) -> int:
+    """By random numbers of its own, so that it changes nothing else about the seed."""
+    rng = random.Random(f"policies/{seed}")
+    return rng.randint(1, SETS_MAX) if rng.random() < POLICIES_SHARE else 0

@@ -19,6 +19,7 @@ from ..activities.inside import INSIDE, Inside
 from ..activities.jobs import Job
 from ..activities.offsets import Watermark
 from ..activities.runner import Runner
+from ..activities.seat import Seat
 from ..activities.superseded import Superseded
 from .actors import DIGEST_KEY, NAMESPACE, Actor, Killed, Scene
 from .downstream import TooSlow, World
@@ -83,6 +84,7 @@ class WorkerActor(Actor):
     def __init__(self, scene: Scene, number: int, queue: str, starts: list[Start]) -> None:
         super().__init__(scene, f"worker-{queue}-{number}")
         self.queue = queue
+        self._instance = self.name if number % 2 == 0 else None
         self._places = [Place(scene.topics.commands, n) for n in range(scene.plan.partitions)]
         self._starts = starts
         self._known: dict[Watermark, dict[Place, int]] = {}
@@ -116,7 +118,7 @@ class WorkerActor(Actor):
             self.log,
             self.scene.topics,
             self.queue,
-            group=worker_group(self.queue),
+            seat=Seat(worker_group(self.queue), self._instance),
             worker_id=self.name,
             now_ms=self.scene.clock.now_ms,
             hit=self._hit,

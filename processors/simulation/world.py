@@ -18,6 +18,7 @@ from .clock import VirtualClock
 from .downstream import Downstream
 from .faults import SeededFaults
 from .plan import Plan
+from .policies import Publisher, load
 from .worker import Start, WorkerActor, worker_group
 from .workload import GUARDED, QUEUES
 
@@ -57,7 +58,13 @@ class World:
         self.rng = random.Random(f"world/{plan.seed}")
         self.counts: Counter[str] = Counter()
         self.clock = VirtualClock()
-        self.faults = SeededFaults(self.rng, plan.fault_rate, plan.late_markers, self.counts)
+        self.faults = SeededFaults(
+            self.rng,
+            plan.fault_rate,
+            plan.late_markers,
+            self.counts,
+            random.Random(f"control/{plan.seed}"),
+        )
         self.log = MemoryLog(
             now_ms=self.clock.now_ms,
             faults=self.faults,
@@ -75,10 +82,12 @@ class World:
             self.faults,
             self.downstream,
             self.counts,
+            load=load,
         )
         self.faults.late_commit = self._late_commit
         self.starts: list[Start] = []
         self.clients = Clients(self.scene)
+        self.publisher = Publisher(self.scene)
         self.processors = [ProcessorActor(self.scene, n) for n in range(plan.processors)]
         self.workers = [
             WorkerActor(self.scene, n, queue, self.starts)
@@ -102,6 +111,7 @@ class World:
             for tick in range(self.plan.ticks):
                 if self.plan.guarded and tick == self.plan.ticks // 2:
                     self._deploy()
+                self.publisher.step(tick)
                 if self.plan.floods and tick % FLOOD_EVERY_TICKS == 0:
                     self.clients.flood()
                 if self.plan.strays and tick % STRAY_TICKS == 0:
@@ -123,6 +133,7 @@ class World:
         for late in self.log.late_commits():
             self.log.arrive(late)
         self.log.settle()
+        self.publisher.heal()
         self.clients.heal()
         for actor in self.actors:
             actor.heal()

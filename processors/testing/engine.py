@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from ...commands.check import Facts, Refusal
 from ...commands.models import INTERNAL, Command, CommandBody, CommandHeader
+from ...commands.policy import EVERYBODY
 from ...commands.wire import COMMANDS, command_hash
 from ...events import records as r
 from ...events.blobs import MemoryBlobs, fetched, put_payload
@@ -107,7 +108,7 @@ class Engine:
     def _start(self, app: App) -> CommandHandler:
         return CommandHandler(
             app,
-            Facts(DIGEST_KEY, blobs=self.blobs),
+            Facts(DIGEST_KEY, blobs=self.blobs, policy=EVERYBODY),
             always_replay=self._always_replay,
             limit=self._limit,
         )

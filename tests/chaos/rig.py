@@ -60,6 +60,7 @@ class Rig:
             "WAKEFUL_PARTITIONS": str(partitions),
             "WAKEFUL_HOME": str(home / "home"),
             "WAKEFUL_ALWAYS_REPLAY": "1",
+            "WAKEFUL_OPEN_POLICY": "1",
             "WAKEFUL_CHAOS_FOLDER": str(self.folder),
         }
         self.settings: Settings = load_settings(self.environ)

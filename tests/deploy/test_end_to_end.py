@@ -41,6 +41,7 @@ def desk(
         tenant="acme",
         actor="ann",
         home=tmp_path_factory.mktemp("run"),
+        open_policy=True,
         always_replay=True,
     )
     queues = ["default", "payments"]

@@ -38,6 +38,7 @@ def desk(
         tenant="acme",
         actor="ann",
         home=tmp_path_factory.mktemp("run"),
+        open_policy=True,
     )
     with kafka(settings, may_be_empty=True) as log:
         apply_topics(log, settings, QUEUES)

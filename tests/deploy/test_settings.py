@@ -135,6 +135,7 @@ def test_a_child_gets_exactly_the_settings_of_its_supervisor_without_the_crash_p
         digest_key=b"\x01" * 16,
         partitions=12,
         min_insync_replicas=2,
+        open_policy=True,
         tenant_quota_commands="100/s",
         tenant_quota_sessions="20/h",
         always_replay=True,

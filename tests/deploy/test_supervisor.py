@@ -22,9 +22,11 @@ LIMIT_S = 15.0
 
 CHILD = """
 import os, signal, sys
-from wakeful.deploy import lifeline
+from wakeful.deploy import lifeline, spares
 lifeline.hold(os.environ)
 name, stubborn = sys.argv[1], os.environ.get("STUBBORN")
+if name == "spare":
+    name = (spares.await_order() or sys.exit())[0]
 signal.signal(signal.SIGTERM, (lambda *_: None) if stubborn else (lambda *_: sys.exit(0)))
 print(name, "up", os.environ["WAKEFUL_FAILPOINT"] or "-", os.environ["WAKEFUL_NAMESPACE"], flush=True)
 if os.environ.get("ENDS"):
@@ -52,7 +54,7 @@ class Desk:
         self.made: list[Supervisor] = []
 
     def supervisor(self, environ: dict[str, str] | None = None, **given: object) -> Supervisor:
-        options = {"queues": ["default"], "projector": False, **given}
+        options = {"queues": ["default"], "projector": False, "spares_max": 0, **given}
         one = Supervisor(
             self.settings,
             "desk.py",
@@ -111,6 +113,15 @@ def test_limits_reach_the_workers_and_nobody_else(desk: Desk) -> None:
     limits = ["--concurrency", "20", "--sync-concurrency", "3"]
     assert children["worker-default-0"].arguments[-4:] == limits
     assert not {*limits} & {*children["processor-0"].arguments}
+
+
+def test_a_worker_keeps_its_seat_and_another_supervisors_has_another(desk: Desk) -> None:
+    def seat() -> str:
+        arguments = desk.supervisor(queues=["pay"])._children["worker-pay-0"].arguments
+        return arguments[arguments.index("--instance") + 1]
+
+    assert seat().startswith("worker-pay-0.")
+    assert seat() != seat()
 
 
 def test_a_killed_child_is_started_again_at_once_under_its_name(desk: Desk) -> None:

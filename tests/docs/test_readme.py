@@ -110,6 +110,7 @@ def test_the_tour_prints_what_the_readme_says(endpoints, postgres_url, namespace
         "WAKEFUL_POSTGRES": postgres_url,
         "WAKEFUL_REDIS": endpoints.redis,
         "WAKEFUL_NAMESPACE": namespace,
+        "WAKEFUL_OPEN_POLICY": "1",
     }
     with running(tmp_path / "home", environ) as desk:
         wait_for_topics(desk)

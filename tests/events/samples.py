@@ -16,6 +16,7 @@ from wakeful.commands.models import (
 from wakeful.commands.wire import COMMANDS
 from wakeful.events.codec import (
     ATTEMPTS,
+    CONTROL,
     EVENTS,
     OUTCOMES,
     SNAPSHOTS,
@@ -36,6 +37,8 @@ from wakeful.events.records import (
     Outcome,
     PartitionMark,
     Payload,
+    PolicyPublished,
+    PolicySeen,
     Snapshot,
 )
 from wakeful.events.state import SessionState
@@ -51,6 +54,8 @@ SINGLE: dict[type, Codec] = {
     PartitionMark: SNAPSHOTS,
     JournalChunk: SNAPSHOTS,
     SessionState: STATES,
+    PolicyPublished: CONTROL,
+    PolicySeen: CONTROL,
 }
 CLASSES = (*get_args(EventBody), *get_args(CommandBody), *SINGLE)
 

@@ -68,6 +68,7 @@ def test_hello_asks_pays_and_remembers(endpoints, postgres_url, namespace, tmp_p
         "WAKEFUL_POSTGRES": postgres_url,
         "WAKEFUL_REDIS": endpoints.redis,
         "WAKEFUL_NAMESPACE": namespace,
+        "WAKEFUL_OPEN_POLICY": "1",
     }
     settings, target = load_settings(environ), str(EXAMPLES / "hello.py")
     queues = load_app(target).queues

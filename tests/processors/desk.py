@@ -22,6 +22,7 @@ from wakeful.commands.models import (
     ReleaseSession,
     SendMessage,
 )
+from wakeful.commands.policy import EVERYBODY
 from wakeful.commands.wire import COMMANDS, command_hash
 from wakeful.events import records as r
 from wakeful.events.hashing import event_hash
@@ -111,7 +112,9 @@ class Hand:
         self._sent: dict[str, CommandBody] = {}
 
     def _handler(self) -> CommandHandler:
-        return CommandHandler(self.app, Facts(KEY), always_replay=self.always_replay)
+        return CommandHandler(
+            self.app, Facts(KEY, policy=EVERYBODY), always_replay=self.always_replay
+        )
 
     def redeploy(self, *declared: object) -> None:
         """The same session on other code: coroutines are gone, the history stays."""

@@ -10,6 +10,7 @@ from tests.processors.desk import KEY, Hand
 from wakeful import Message, Needs, Read, Turn, Write, activity, workflow
 from wakeful.commands.check import Facts
 from wakeful.commands.models import SendMessage
+from wakeful.commands.policy import EVERYBODY
 from wakeful.events import records as r
 from wakeful.events.blobs import MemoryBlobs, fetched, put_payload
 from wakeful.events.errors import BlobUnavailable
@@ -103,7 +104,7 @@ class Desk(Hand):
         )
 
     def _handler(self) -> CommandHandler:
-        facts = Facts(KEY, blobs=self.blobs)
+        facts = Facts(KEY, blobs=self.blobs, policy=EVERYBODY)
         return CommandHandler(self.app, facts, always_replay=self.always_replay)
 
     def say(self, text: str, **data: Any) -> list[r.EventBody]:

@@ -18,6 +18,7 @@ from wakeful.commands.models import (
     OpenSession,
     SendMessage,
 )
+from wakeful.commands.policy import EVERYBODY
 from wakeful.commands.wire import encode_command
 from wakeful.events import records as r
 from wakeful.events.codec import decode_event, decode_outcome, decode_task
@@ -29,6 +30,7 @@ from wakeful.events.log.memory_faults import Faults
 from wakeful.events.payloads import json_payload
 from wakeful.events.topics import Topics
 from wakeful.processors.app import gather
+from wakeful.processors.control import Control
 from wakeful.processors.handler import CommandHandler
 from wakeful.processors.loop import Loop, LoopSettings
 from wakeful.processors.quotas import Quotas
@@ -73,16 +75,25 @@ class Cluster:
         *,
         batch_records: int = 500,
         always_replay: bool = False,
+        control: Control | None = None,
         quotas: Quotas | None = None,
         handler: CommandHandler | None = None,
     ) -> None:
         """A processor under its stable name; a second start of one name is what a supervisor does after a kill."""
-        handler = handler or CommandHandler(self.app, Facts(KEY), always_replay=always_replay)
+        handler = handler or CommandHandler(
+            self.app, Facts(KEY, policy=EVERYBODY), always_replay=always_replay
+        )
         settings = LoopSettings(
             "desk.processors", f"desk.processors.{ordinal}", self.folder, batch_records
         )
         self.loops[ordinal] = Loop(
-            self.log, self.topics, handler, settings, self.clock, quotas=quotas
+            self.log,
+            self.topics,
+            handler,
+            settings,
+            self.clock,
+            quotas=quotas,
+            control=control,
         )
         self.running[ordinal] = self.loops[ordinal].steps()
 

@@ -20,6 +20,7 @@ from wakeful.commands.models import (
     OpenSession,
     SendMessage,
 )
+from wakeful.commands.policy import EVERYBODY
 from wakeful.commands.wire import encode_command
 from wakeful.events import records as r
 from wakeful.events.codec import decode_event, decode_task
@@ -72,7 +73,7 @@ class Rig:
 
     def __init__(self, folder: Path | None = None) -> None:
         self.topics = Topics("rig")
-        handler = CommandHandler(gather((walker, step, leave)), Facts(KEY))
+        handler = CommandHandler(gather((walker, step, leave)), Facts(KEY, policy=EVERYBODY))
         self.folder = Folder(self.topics, handler)
         self.log = MemoryLog(now_ms=lambda: START_MS)
         self.partition = Partition(0, self.topics, self.log, "rig", folder)

@@ -12,6 +12,7 @@ from tests.processors.desk import Desk, Hand, find_order, kinds
 from wakeful import Message, Turn, workflow
 from wakeful.commands.check import Facts
 from wakeful.commands.models import ReleaseSession
+from wakeful.commands.policy import EVERYBODY
 from wakeful.events import records as r
 from wakeful.processors.handler import CommandHandler
 from wakeful.processors.in_hand import DEATHS_MAX, NotedInHand, ProcessDied
@@ -37,7 +38,9 @@ def decide(note: Path, text: str, *declared: object) -> Hand:
     """A processor under the same name: it decides a message and goes on."""
     hand = Hand(*(declared or (ends_the_process, find_order)))
     hand.open("hello")
-    hand.handler = CommandHandler(hand.app, Facts(b"k"), in_hand=NotedInHand(note))
+    hand.handler = CommandHandler(
+        hand.app, Facts(b"k", policy=EVERYBODY), in_hand=NotedInHand(note)
+    )
     hand.say(text)
     return hand
 

@@ -15,6 +15,7 @@ from wakeful.commands.check import Facts
 from wakeful.commands.client import Client
 from wakeful.commands.models import ReleaseSession
 from wakeful.commands.outcomes import wait_for_outcome
+from wakeful.commands.policy import EVERYBODY
 from wakeful.deploy.clock import SystemClock
 from wakeful.events import records as r
 from wakeful.events.blob_patience import TRANSACTION_LIMIT_MS, PatientBlobs, open_blobs
@@ -42,7 +43,7 @@ class LargeCluster(Cluster):
 
     def start(self, ordinal: int = 0, **_: Any) -> None:
         blobs = open_blobs(self.blobs_folder.as_uri(), limit_ms=TRANSACTION_LIMIT_MS)
-        handler = CommandHandler(self.app, Facts(KEY, blobs=blobs))
+        handler = CommandHandler(self.app, Facts(KEY, blobs=blobs, policy=EVERYBODY))
         settings = LoopSettings("desk.processors", f"desk.processors.{ordinal}", self.folder)
         self.loops[ordinal] = Loop(self.log, self.topics, handler, settings, self.clock)
         self.running[ordinal] = self.loops[ordinal].steps()

@@ -28,6 +28,7 @@ from wakeful.events.errors import BlobUnavailable
 from wakeful.events.limits import EVENT_MAX, PAYLOAD_MAX
 from wakeful.events.payloads import json_payload, keyed_digest
 from wakeful.events.state import State, Uncertain
+from wakeful.processors.fitting import fitting
 from wakeful.processors.handler import CommandHandler
 
 
@@ -292,18 +293,20 @@ def test_a_result_that_a_person_gives_may_be_large_and_must_fit_and_be_there() -
     state = State("pile", uncertain=(Uncertain("1.1", 1, "fetch_page", 1, "cut off"),))
     header = CommandHeader("acme", "s1", "c1", 0, "op", None, "test", None)
 
-    def fitting(value: Any, *, lose: bool = False) -> r.EventBody:
+    facts = Facts(KEY, blobs=hand.blobs)
+
+    def given(value: Any, *, lose: bool = False) -> r.EventBody:
         payload = put_payload(value, "acme", KEY, hand.blobs)
         if lose:
             hand.lose(payload)
         command = Command(header, ResolveActivity("1.1", "completed", payload, "seen"))
         resolved = r.ActivityResolved("1.1", 1, "completed", payload, "seen")
-        (decided,) = hand.handler._fitting(state, command, [resolved])
+        (decided,) = fitting(state, command, [resolved], hand.app, facts)
         return decided
 
-    assert isinstance(fitting("r" * MB), r.ActivityResolved)
-    assert fitting(["r" * MB]).reason == "wrong_result"
-    gone = fitting("q" * MB, lose=True)
+    assert isinstance(given("r" * MB), r.ActivityResolved)
+    assert given(["r" * MB]).reason == "wrong_result"
+    gone = given("q" * MB, lose=True)
     assert (gone.reason, "put it there, then resolve again" in gone.detail) == (
         "payload_missing", True,
     )  # fmt: skip

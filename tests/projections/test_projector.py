@@ -10,7 +10,12 @@ from wakeful.events.log.protocol import OffsetGone, Place
 from wakeful.projections.audit import differences, rebuild_rows
 from wakeful.projections.memory import MemoryDatabase, MemoryViews, Trouble
 from wakeful.projections.project import project
-from wakeful.projections.projector import Projector
+from wakeful.projections.projector import (
+    BUSY_RECORDS,
+    FULL_RECORDS,
+    GATHER_MS,
+    Projector,
+)
 from wakeful.projections.rows import OUTCOMES, SESSIONS, TABLES, TIMERS, fold
 from wakeful.projections.views import Moved, Superseded
 
@@ -53,6 +58,23 @@ def test_rows_equal_a_rebuild_for_every_batch_size_and_cache_size(new_scribe, ma
             catch_up(projector)
             assert_rebuilt(database, scribe)
             assert (projector.applied, projector.faults) == (len(scribe.records), 0)
+
+
+def test_only_between_a_session_and_a_backlog_are_more_events_waited_for(new_scribe, make):
+    scribe = new_scribe()
+    while len(scribe.records) < 2 * FULL_RECORDS + 100:
+        scribe.tell_many(50, random.Random(len(scribe.records)))
+    wanted = [FULL_RECORDS, BUSY_RECORDS - 1, BUSY_RECORDS, FULL_RECORDS - 1, 1, 1]
+    sizes, paused = iter(wanted), []
+    projector = make(scribe, MemoryDatabase(), pause=lambda ms: paused.append((batches, ms)))
+    batches = 0
+    for name in projector.steps():
+        if name in ("j.assigned", "j.committed"):
+            batches += name == "j.committed"
+            projector._records_max = next(sizes, None) or 1
+            if batches == len(wanted):
+                break
+    assert paused == [(3, GATHER_MS), (4, GATHER_MS)]
 
 
 @pytest.mark.parametrize("point", POINTS)

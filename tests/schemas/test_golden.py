@@ -18,6 +18,7 @@ from wakeful.commands.models import Command, CommandBody, CommandHeader
 from wakeful.commands.wire import COMMANDS
 from wakeful.events.codec import (
     ATTEMPTS,
+    CONTROL,
     EVENTS,
     OUTCOMES,
     SNAPSHOTS,
@@ -37,6 +38,8 @@ from wakeful.events.records import (
     MessageReceived,
     Outcome,
     PartitionMark,
+    PolicyPublished,
+    PolicySeen,
     SessionOpened,
     Snapshot,
     TurnStarted,
@@ -55,6 +58,8 @@ SINGLE: dict[type, Codec] = {
     JournalChunk: SNAPSHOTS,
     AttemptOver: ATTEMPTS,
     SessionState: STATES,
+    PolicyPublished: CONTROL,
+    PolicySeen: CONTROL,
 }
 
 

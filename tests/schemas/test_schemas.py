@@ -18,6 +18,8 @@ from wakeful.events.records import (
     JournalChunk,
     Outcome,
     PartitionMark,
+    PolicyPublished,
+    PolicySeen,
     Snapshot,
 )
 from wakeful.events.state import SessionState
@@ -31,7 +33,17 @@ LEADS = {
     **dict.fromkeys(get_args(EventBody), ("envelope", Envelope)),
     **dict.fromkeys(get_args(CommandBody), ("header", CommandHeader)),
     **dict.fromkeys(
-        (ActivityTask, AttemptOver, Outcome, Snapshot, JournalChunk, PartitionMark, SessionState)
+        (
+            ActivityTask,
+            AttemptOver,
+            Outcome,
+            Snapshot,
+            JournalChunk,
+            PartitionMark,
+            PolicyPublished,
+            PolicySeen,
+            SessionState,
+        )
     ),
 }
 NAMES = {str: "string", int: "long", bytes: "bytes", bool: "boolean"}

@@ -33,6 +33,7 @@ CALM = replace(
     skews_ms=(0, 0, 0),
     deploys=False,
     guarded=False,
+    policies=0,
 )
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from wakeful.commands.check import Facts
+from wakeful.commands.policy import EVERYBODY
 from wakeful.events.blobs import Blobs
 from wakeful.events.log.memory import MemoryLog
 from wakeful.events.log.protocol import Record
@@ -37,7 +38,7 @@ class LogClock:
 
 def commands_of(seed: int) -> tuple[list[Record], list[Line], Blobs]:
     """The commands that a whole schedule led to, in order, the events that became of them, and what these refer to."""
-    world = World(replace(Plan.draw(seed), deploys=False, guarded=False))
+    world = World(replace(Plan.draw(seed), deploys=False, guarded=False, policies=0))
     assert world.run()
     commands = world.log.dump(world.topics.commands)
     events = lines(world.log, world.topics)
@@ -67,7 +68,8 @@ def fold(
             headers=record.headers,
             partition=record.partition,
         )
-    handler = CommandHandler(APP, Facts(DIGEST_KEY, blobs=blobs), always_replay=replay)
+    facts = Facts(DIGEST_KEY, control_offset=0, blobs=blobs, policy=EVERYBODY)
+    handler = CommandHandler(APP, facts, always_replay=replay)
     settings = LoopSettings(GROUP, f"{GROUP}-0", None, batch_records=batch)
     loop = Loop(log, topics, handler, settings, clock)
     polls = 0

@@ -24,6 +24,7 @@ from wakeful.processors.activities.contracts import Read, Write
 from wakeful.processors.activities.core import WorkerCore
 from wakeful.processors.activities.definitions import activity
 from wakeful.processors.activities.runner import Body, Runner
+from wakeful.processors.activities.seat import Seat
 from wakeful.processors.activities.worker import Worker
 from wakeful.processors.app import gather
 
@@ -206,7 +207,7 @@ def played(step):
 class Hand:
     """Drives a core step by step, as the simulation does, without asyncio."""
 
-    def __init__(self, bench, worker_id="w1", *, queue="default", app=None):
+    def __init__(self, bench, worker_id="w1", *, queue="default", app=None, instance=None):
         self.bench = bench
         activities = (app or bench.desk.app).activities
         self.runner = Runner(activities, worker_id=worker_id, digest_key=DIGEST_KEY)
@@ -215,7 +216,7 @@ class Hand:
             bench.log,
             bench.topics,
             queue,
-            group=f"{bench.topics.namespace}.workers.{queue}",
+            seat=Seat(f"{bench.topics.namespace}.workers.{queue}", instance),
             worker_id=worker_id,
             now_ms=lambda: bench.clock.ms,
             hit=bench.hits.append,

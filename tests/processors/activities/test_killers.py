@@ -1,4 +1,4 @@
-"""Attempts that run when their worker dies are suspects: one at a time from then on, and at last not at all."""
+"""Attempts that run at two deaths of their worker are suspects: one at a time from then on, and at last not at all."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 
 from wakeful.processors.activities import killers
 from wakeful.processors.activities.hung import Attempts
-from wakeful.processors.activities.killers import NoKillers, NotedKillers, noted
+from wakeful.processors.activities.killers import SUSPECT_DEATHS, NoKillers, NotedKillers, noted
 from wakeful.processors.activities.waiting import Waiting
 
 
@@ -63,10 +63,21 @@ def test_an_end_is_the_end_of_the_suspicion(worker) -> None:
     assert (now.deaths(job("innocent")), worker().deaths(job("innocent"))) == (0, 0)
 
 
-def test_suspects_start_one_at_a_time_and_hold_up_nobody_else(worker) -> None:
+def test_after_one_death_nobody_waits_for_another(worker) -> None:
     before = worker()
     for name in ("a", "b"):
         before.begins(job(name))
+    now = worker()
+    for name in ("a", "b"):
+        assert not now.holds_back(job(name))
+        now.begins(job(name))
+
+
+def test_suspects_start_one_at_a_time_and_hold_up_nobody_else(worker) -> None:
+    for _ in range(SUSPECT_DEATHS):
+        before = worker()
+        for name in ("a", "b"):
+            before.begins(job(name))
     now = worker()
     attempts, waiting = Attempts(now), Waiting(lambda _job: False, now.holds_back)
     jobs = {name: job(name) for name in ("a", "b", "new")}

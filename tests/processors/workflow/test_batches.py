@@ -8,6 +8,7 @@ from tests.processors.workflow.hands import ACTIVITIES, Hand
 from tests.processors.workflow.programs import code_of, drawn, move
 
 from wakeful.commands.check import Facts
+from wakeful.commands.policy import EVERYBODY
 from wakeful.commands.wire import encode_command
 from wakeful.events.headers import record_headers
 from wakeful.events.keys import session_key
@@ -62,7 +63,7 @@ def fold(commands: list[Received], hand: Hand, *, batch: int, replay: bool) -> l
             headers=tuple(record_headers(encoded, header.command_id)),
             partition=0,
         )
-    handler = CommandHandler(hand.app, Facts(KEY), always_replay=replay)
+    handler = CommandHandler(hand.app, Facts(KEY, policy=EVERYBODY), always_replay=replay)
     settings = LoopSettings(GROUP, f"{GROUP}-0", None, batch_records=batch)
     loop = Loop(log, topics, handler, settings, clock)
     polls = 0

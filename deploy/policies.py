@@ -1,0 +1,184 @@
+"""Policies at work: what a processor decides by, and how a set is published, waited for and shown.
+
+While no set is published nobody may decide an approval, except on the local stack, where everybody may
+(`WAKEFUL_OPEN_POLICY`), and each processor says so when it starts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from ..commands.policy import EVERYBODY, NOBODY, Policy
+from ..events import records as r
+from ..events.codec import decode_control, encode_control
+from ..events.errors import Undecodable
+from ..events.headers import record_headers
+from ..events.log.protocol import EndOfPartition, Isolation, Log, LogFault, Place, Record
+from ..processors.control import POLICY_KEY, Control
+from .clock import SystemClock
+from .exits import Exit, Stopped
+from .settings import Settings
+
+POLL_RECORDS = 500
+POLL_MS = 100
+
+READ_LIMIT_S = 30.0
+"""How long the control topic may take to be read: some dozens of records."""
+
+APPEND_LIMIT_MS = 10_000
+
+
+@dataclass(slots=True)
+class Shown:
+    """What the control topic says: the set in force at `offset` (null: none was published), and who decides by which."""
+
+    published: r.PolicyPublished | None = None
+    offset: int | None = None
+    damaged: str = ""
+    """Why the newest set cannot be read, where it cannot."""
+    seen: dict[str, r.PolicySeen] = field(default_factory=dict)
+
+
+def unpublished(settings: Settings) -> Policy:
+    """What is in force while no set is published."""
+    return EVERYBODY if settings.open_policy else NOBODY
+
+
+def opened_control(log: Log, settings: Settings, name: str) -> Control:
+    """What a processor of this name goes by; the loop reads it."""
+    from ..processors.policies.cedar import load
+
+    return Control(
+        log,
+        settings.topics,
+        name,
+        load=load,
+        unpublished=unpublished(settings),
+        now_ms=SystemClock().now_ms,
+    )
+
+
+def show(log: Log, settings: Settings) -> Shown:
+    """The control topic, read to its end."""
+    shown = Shown()
+    for record in _to_the_end(log, Place(settings.topics.control, 0)):
+        take(shown, record)
+    return shown
+
+
+def take(shown: Shown, record: Record) -> None:
+    """Takes one record in; what is neither a set nor a processor's word is passed over."""
+    is_policy = record.key == POLICY_KEY
+    if record.value is None:
+        if is_policy:
+            shown.published, shown.offset, shown.damaged = None, None, ""
+        return
+    try:
+        found = decode_control(record.value, record.headers)
+    except Undecodable as error:
+        if is_policy:
+            shown.damaged = f"the record at offset {record.offset} cannot be read ({error})"
+        return
+    if is_policy and isinstance(found, r.PolicyPublished):
+        shown.published, shown.offset, shown.damaged = found, record.offset, ""
+    elif isinstance(found, r.PolicySeen):
+        shown.seen[found.processor] = found
+
+
+def publish(log: Log, settings: Settings, published: r.PolicyPublished) -> int:
+    """Appends the set and returns its offset; in force from there on for whoever reads it."""
+    encoded = encode_control(published)
+    topic = settings.topics.control
+    offsets: list[int] = []
+
+    def delivered(_place: Place, offset: int, fault: LogFault | None) -> None:
+        if fault is None:
+            offsets.append(offset)
+
+    producer = log.producer()
+    try:
+        producer.produce(
+            topic,
+            key=POLICY_KEY,
+            value=encoded.value,
+            headers=record_headers(encoded, f"policy/{published.version}"),
+            partition=0,
+            delivered=delivered,
+        )
+        producer.flush(APPEND_LIMIT_MS)
+    finally:
+        producer.close()
+    return offsets[0]
+
+
+def wait_until_seen(
+    log: Log,
+    settings: Settings,
+    offset: int,
+    members: Callable[[], list[str]],
+    *,
+    timeout_s: float,
+    progress: Callable[[list[str]], None],
+) -> list[str]:
+    """Returns the live processors once each decides by the set at `offset` or a later one.
+
+    `members` are those that are live now. `Stopped` names who is missing when the time is up; the set stays published.
+    """
+    shown = Shown()
+    limit = time.monotonic() + timeout_s
+    told: list[str] | None = None
+    place = Place(settings.topics.control, 0)
+    reader = log.reader(Isolation.COMMITTED)
+    try:
+        reader.assign({place: log.ends([place], Isolation.COMMITTED)[place][0]})
+        while True:
+            for item in reader.poll(POLL_RECORDS, POLL_MS):
+                if isinstance(item, Record):
+                    take(shown, item)
+            live = members()
+            missing = sorted(m for m in live if not _has(shown, m, offset))
+            if not missing:
+                return live
+            if missing != told:
+                told = missing
+                progress(missing)
+            if time.monotonic() > limit:
+                raise Stopped(Exit.NOT_IN_TIME, _late(missing, offset, timeout_s))
+    finally:
+        reader.close()
+
+
+def _has(shown: Shown, member: str, offset: int) -> bool:
+    seen = shown.seen.get(member)
+    return seen is not None and seen.policy_offset >= offset
+
+
+def _late(missing: list[str], offset: int, timeout_s: float) -> str:
+    return (
+        f"published at offset {offset}, and after {timeout_s:g} s not in force yet in {', '.join(missing)}: "
+        "look at their logs ('a published policy cannot be used', or they hang), then at 'wakeful policy show'"
+    )
+
+
+def _to_the_end(log: Log, place: Place) -> Iterator[Record]:
+    start, end = log.ends([place], Isolation.COMMITTED)[place]
+    if start == end:
+        return
+    limit = time.monotonic() + READ_LIMIT_S
+    reader = log.reader(Isolation.COMMITTED)
+    try:
+        reader.assign({place: start})
+        while time.monotonic() < limit:
+            for item in reader.poll(POLL_RECORDS, POLL_MS):
+                if not isinstance(item, EndOfPartition):
+                    yield item
+                elif item.offset >= end:
+                    return
+    finally:
+        reader.close()
+    raise Stopped(
+        Exit.UNAVAILABLE,
+        f"{place.topic} was not read to its end within {READ_LIMIT_S:g} s: check kafka with 'wakeful status'",
+    )

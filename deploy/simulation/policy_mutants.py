@@ -1,0 +1,48 @@
+"""Planted mistakes about policies: see `mutants.py`."""
+
+from __future__ import annotations
+
+from ...commands import decide as deciding
+from ...commands.policy import Policy
+from ...events.log.protocol import Record
+from ...processors.control import Control
+from ...processors.handler import CommandHandler
+from .planting import Mutant, plant
+
+_LOOK, _GO_BY = Control.look, CommandHandler.go_by
+
+
+def _keeps_its_first(self: Control) -> None:
+    """It reads on, and decides by what it read when it started."""
+    before = self.policy
+    _LOOK(self)
+    self.policy = before
+
+
+def _first_only(self: CommandHandler, policy: Policy, control_offset: int) -> None:
+    """It tells of every set, and decides by the first."""
+    if self._facts.control_offset is None:
+        _GO_BY(self, policy, control_offset)
+
+
+def _forgets_the_good_one(self: Control, record: Record, told: str) -> None:
+    """A set that cannot be read is taken for none at all."""
+    del record, told
+    self.policy = self._unpublished
+
+
+POLICY_MUTANTS: tuple[Mutant, ...] = (
+    Mutant("lets anybody decide", plant((deciding, "check_authority", lambda *_: None)), seed=66),
+    Mutant("goes by a stale policy", plant((Control, "look", _keeps_its_first)), seed=54),
+    Mutant("never looks at policies again", plant((Control, "look", lambda _: None)), seed=0),
+    Mutant(
+        "tells of a policy that it does not go by",
+        plant((CommandHandler, "go_by", _first_only)),
+        seed=54,
+    ),
+    Mutant(
+        "takes a damaged policy for none",
+        plant((Control, "_damaged", _forgets_the_good_one)),
+        seed=66,
+    ),
+)

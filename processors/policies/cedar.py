@@ -1,0 +1,250 @@
+"""The `Policy` port on Cedar: one published set, parsed once, asked for each decision.
+
+Nothing is decided by the absence of an answer: an error of the engine, in any policy, is a denial. (Cedar itself skips a
+policy that fails, and a skipped `forbid` would permit.)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+import cedarpy
+
+from ...commands.policy import (
+    FORBIDDEN,
+    NOT_PERMITTED,
+    POLICY_ERROR,
+    Deciding,
+    Question,
+    Ruling,
+)
+from ...events import records as r
+from ..control import PolicyDamaged
+from .sets import (
+    KINDS,
+    canonical,
+    id_of,
+    in_order,
+    problems,
+    set_hash,
+    stored_form,
+    uids_in,
+)
+
+LONG_MAX = 2**63
+
+APPLICABLE_DOMAIN = b"wakeful/applicable-policies/1"
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """Whom and what a policy can be about, as its head says; null: everybody, everything."""
+
+    action: frozenset[str] | None
+    tool: str | None
+    tenant: str | None
+    roles: frozenset[str]
+    content: str
+
+
+class CedarPolicy:
+    """See the module."""
+
+    def __init__(self, published: r.PolicyPublished) -> None:
+        """`PolicyDamaged` names every problem of the set."""
+        found = problems(published)
+        if found:
+            raise PolicyDamaged("; ".join(problem.told for problem in found))
+        self.published = published
+        self._arguments: dict[str, dict[str, str]] = {}
+        for one in published.arguments:
+            self._arguments.setdefault(one.tool, {})[one.name] = one.kind
+        self._policies = cedarpy.PolicySet.from_str(published.policies)
+        self._entities = cedarpy.Entities.from_json_str(_entities(published.roles))
+        self._scopes = _scopes(published.policies)
+        self._members = {
+            _own(each.tenant, each.role): sorted(set(each.actors)) for each in published.roles
+        }
+        self._hash = set_hash(published)
+
+    @property
+    def set_hash(self) -> bytes:
+        """See `Policy`."""
+        return self._hash
+
+    @property
+    def policy_ids(self) -> list[str]:
+        """The ids of its policies, in their order."""
+        return list(self._scopes)
+
+    def wants_arguments(self, tool: str) -> bool:
+        """See `Policy`."""
+        return tool in self._arguments
+
+    def rule(self, question: Question) -> Ruling:
+        """See `Policy`."""
+        try:
+            arguments = self._known(question)
+            answer = cedarpy.is_authorized(
+                _request(question, arguments), self._policies, self._entities
+            )
+        except Exception as error:  # noqa: BLE001 - whatever its cause, no answer is a denial
+            return self._denied(POLICY_ERROR, (), f"the policies could not be asked: {error}")
+        told = answer.diagnostics
+        ids = tuple(sorted(told.id_annotations_by_reason.get(each, each) for each in told.reasons))
+        if told.errors:
+            return self._denied(POLICY_ERROR, ids, *map(self._named, told.errors))
+        if answer.allowed:
+            return Ruling(allowed=True, policy_ids=ids, set_hash=self._hash)
+        if ids:
+            return self._denied(FORBIDDEN, ids, f"forbidden by {', '.join(ids)}")
+        return self._denied(NOT_PERMITTED, (), "no policy permits it")
+
+    def applicable_hash(self, question: Question) -> bytes:
+        """See `Policy`: by the policies' heads alone, so a policy may count that its conditions would rule out."""
+        name = _action(question)
+        applying = {
+            policy_id: scope
+            for policy_id, scope in self._scopes.items()
+            if (scope.action is None or name in scope.action)
+            and scope.tool in (None, question.action.tool)
+            and scope.tenant in (None, question.tenant)
+        }
+        roles = {role for scope in applying.values() for role in scope.roles}
+        if isinstance(question.action, Deciding):
+            roles.add(_own(question.tenant, question.action.approver))
+        content = {
+            "policies": {policy_id: scope.content for policy_id, scope in applying.items()},
+            "roles": {role: self._members.get(role, []) for role in roles},
+            "arguments": self._arguments.get(question.action.tool, {}),
+        }
+        return sha256(APPLICABLE_DOMAIN + canonical(content)).digest()
+
+    def _denied(self, verdict: str, ids: tuple[str, ...], *reasons: str) -> Ruling:
+        return Ruling(
+            allowed=False,
+            policy_ids=ids,
+            set_hash=self._hash,
+            reasons=reasons,
+            verdict=verdict,
+        )
+
+    def _known(self, question: Question) -> dict[str, Any]:
+        """The declared arguments that the call has; ValueError where one is not what was declared."""
+        declared = self._arguments.get(question.action.tool)
+        if not declared:
+            return {}
+        given = question.action.arguments
+        if given is None:
+            raise ValueError(f"the arguments of {question.action.tool!r} cannot be read")
+        known = {name: given[name] for name in declared if given.get(name) is not None}
+        for name, value in known.items():
+            if not _is(declared[name], value):
+                raise ValueError(
+                    f"argument {name!r} of {question.action.tool!r} is not a {declared[name]}, as the policy set declares"
+                )
+        return known
+
+    def _named(self, error: str) -> str:
+        """The engine's sentence with our ids instead of its own."""
+        error = " ".join(error.split())
+        for number, policy_id in enumerate(self._scopes):
+            error = error.replace(f"`policy{number}`", f"`{policy_id}`")
+        return error
+
+
+def load(published: r.PolicyPublished) -> CedarPolicy:
+    """The set as a policy; `PolicyDamaged` where it cannot be one."""
+    return CedarPolicy(published)
+
+
+def _scopes(policies: str) -> dict[str, _Scope]:
+    found = {}
+    for policy in in_order(stored_form(policies)):
+        principal, resource = policy["principal"], policy["resource"]
+        whom = [uid for uid in uids_in(principal) if uid[0] in ("Actor", "Role")]
+        tools = [name for kind, name in uids_in(resource) if kind == "Tool"]
+        found[id_of(policy)] = _Scope(
+            action=_actions(policy["action"]),
+            tool=tools[0] if tools else None,
+            tenant=whom[0][1].partition("/")[0] if whom else None,
+            roles=frozenset(name for kind, name in uids_in(policy) if kind == "Role"),
+            content=json.dumps(policy, sort_keys=True),
+        )
+    return found
+
+
+def _actions(scope: Mapping[str, Any]) -> frozenset[str] | None:
+    names = frozenset(name for kind, name in uids_in(scope) if kind == "Action")
+    return names or None
+
+
+def _entities(roles: Iterable[r.RoleMembers]) -> str:
+    held: dict[str, list[str]] = {}
+    names = []
+    for one in roles:
+        role = _own(one.tenant, one.role)
+        names.append(role)
+        for actor in one.actors:
+            held.setdefault(_own(one.tenant, actor), []).append(role)
+    made: list[dict[str, Any]] = [
+        {"uid": _uid("Role", name), "attrs": {}, "parents": []} for name in names
+    ]
+    made += [
+        {"uid": _uid("Actor", actor), "attrs": {}, "parents": [_uid("Role", n) for n in theirs]}
+        for actor, theirs in held.items()
+    ]
+    return json.dumps(made)
+
+
+def _request(question: Question, arguments: dict[str, Any]) -> dict[str, Any]:
+    act, tenant = question.action, question.tenant
+    context: dict[str, Any] = {
+        "tenant": tenant,
+        "workflow": act.workflow,
+        "requester": _ref("Actor", _own(tenant, act.requester)),
+        "contract": act.contract,
+        "channel": question.channel,
+        "arguments": arguments,
+    }
+    if question.on_behalf_of is not None:
+        context["on_behalf_of"] = _ref("Actor", _own(tenant, question.on_behalf_of))
+    if isinstance(act, Deciding):
+        context["approver"] = _ref("Role", _own(tenant, act.approver))
+        context["decision"] = act.decision
+    else:
+        context["approved_by"] = [_ref("Actor", _own(tenant, each)) for each in act.approved_by]
+        context["tainted"] = act.tainted
+    return {
+        "principal": _uid("Actor", _own(tenant, question.actor)),
+        "action": _uid("Action", _action(question)),
+        "resource": _uid("Tool", act.tool),
+        "context": context,
+    }
+
+
+def _is(kind: str, value: Any) -> bool:
+    if kind == "Long":
+        return type(value) is int and -LONG_MAX <= value < LONG_MAX
+    return type(value) is KINDS[kind]
+
+
+def _action(question: Question) -> str:
+    return "decide" if isinstance(question.action, Deciding) else "execute"
+
+
+def _own(tenant: str, name: str) -> str:
+    """A name within its tenant, which has no '/' itself."""
+    return f"{tenant}/{name}"
+
+
+def _uid(kind: str, name: str) -> dict[str, str]:
+    return {"type": kind, "id": name}
+
+
+def _ref(kind: str, name: str) -> dict[str, dict[str, str]]:
+    return {"__entity": _uid(kind, name)}

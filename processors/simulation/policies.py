@@ -1,0 +1,171 @@
+"""Policies in the simulation: sets that say who may decide, in words of our own, and somebody who publishes them.
+
+Its own random numbers: whether a seed has policies, and which, changes nothing else about it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+
+from ...commands.policy import (
+    EVERYBODY,
+    NOT_PERMITTED,
+    Policy,
+    Question,
+    Ruling,
+)
+from ...events import records as r
+from ...events.codec import decode_control, encode_control
+from ...events.errors import Undecodable
+from ...events.headers import record_headers
+from ...events.log.protocol import Isolation, Place, Record
+from ..control import POLICY_KEY, PolicyDamaged, nobody_by
+from .actors import GROUP, Scene
+
+ACTORS = ("ann", "bob")
+
+CHOICES: tuple[tuple[str, ...], ...] = (("ann",), ("bob",), ("ann", "bob"), ())
+
+UNUSABLE = -1
+"""The version of a set that cannot be loaded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """Whoever is named may decide."""
+
+    names: frozenset[str]
+    version: int
+
+    @property
+    def set_hash(self) -> bytes:
+        """See `Policy`."""
+        return sha256(f"{self.version} {sorted(self.names)}".encode()).digest()
+
+    def rule(self, question: Question) -> Ruling:
+        """See `Policy`."""
+        if question.actor in self.names:
+            return Ruling(allowed=True, policy_ids=("named",), set_hash=self.set_hash)
+        told = f"only {', '.join(sorted(self.names)) or 'nobody'} may"
+        return Ruling(allowed=False, set_hash=self.set_hash, reasons=(told,), verdict=NOT_PERMITTED)
+
+    def wants_arguments(self, tool: str) -> bool:
+        """See `Policy`."""
+        del tool
+        return False
+
+    def applicable_hash(self, question: Question) -> bytes:
+        """See `Policy`."""
+        del question
+        return self.set_hash
+
+
+def load(published: r.PolicyPublished) -> Members:
+    """The set; `PolicyDamaged` for the version that stands for one that cannot be loaded."""
+    if published.version == UNUSABLE:
+        raise PolicyDamaged("it is not a set of this release")
+    return Members(frozenset(published.roles[0].actors), published.version)
+
+
+def in_force(records: Sequence[Record], control_offset: int | None) -> Policy:
+    """What was in force where the control topic was read up to this end: the last good set below it."""
+    policy: Policy = EVERYBODY
+    for record in records:
+        if record.key != POLICY_KEY or record.offset >= (control_offset or 0):
+            continue
+        try:
+            policy = set_in(record)
+        except (Undecodable, PolicyDamaged) as error:
+            policy = nobody_by(record, str(error)) if policy is EVERYBODY else policy
+    return policy
+
+
+def set_in(record: Record) -> Members:
+    """The set in a record; raises where there is none that can be used."""
+    found = decode_control(record.value, record.headers)
+    if not isinstance(found, r.PolicyPublished):
+        raise PolicyDamaged("it is no set")
+    return load(found)
+
+
+class Publisher:
+    """Publishes sets, good and bad, and notes when every processor has told that it decides by one."""
+
+    def __init__(self, scene: Scene) -> None:
+        rng = self._rng = random.Random(f"publisher/{scene.plan.seed}")
+        self._scene = scene
+        self._ticks = {rng.randrange(scene.plan.ticks) for _ in range(scene.plan.policies)}
+        self._version = 0
+        self._newest: int | None = None
+        self._place = Place(scene.topics.control, 0)
+        self._reader = scene.log.reader(Isolation.COMMITTED)
+        self._reader.assign({self._place: 0})
+        self._seen: dict[str, int] = {}
+        self.everywhere: list[tuple[int, dict[Place, int]]] = []
+        """Offsets of sets that every processor had told of, with the ends of the commands at that time."""
+
+    def step(self, tick: int) -> None:
+        """Publishes where this tick is one for it."""
+        if tick in self._ticks:
+            self.publish(self._rng.choice(CHOICES), damaged=self._rng.random() < 0.4)
+        self.look()
+
+    def heal(self) -> None:
+        """Everybody may, where anything was published."""
+        if self._version:
+            self.publish(ACTORS)
+
+    def publish(self, names: Sequence[str], *, damaged: bool = False) -> None:
+        """One set more, in force for whoever reads on; a damaged one is bytes, or a set that nobody can load."""
+        self._version += 1
+        version = UNUSABLE if damaged else self._version
+        roles = (r.RoleMembers("acme", "anybody", tuple(names)),)
+        encoded = encode_control(r.PolicyPublished(version, 0, "root", "", "", roles, ()))
+        value = encoded.value[:-3] if damaged and self._rng.random() < 0.5 else encoded.value
+        self._scene.log.producer().produce(
+            self._place.topic,
+            key=POLICY_KEY,
+            value=value,
+            headers=record_headers(encoded, f"policy/{self._version}"),
+            partition=0,
+        )
+        self._scene.counts["fault: damaged policy" if damaged else "policies published"] += 1
+
+    def look(self) -> None:
+        """Reads on; see `everywhere`."""
+        if not self._version:
+            return
+        for item in self._reader.poll(1_000, 0):
+            if isinstance(item, Record):
+                self._take(item)
+        newest, plan = self._newest, self._scene.plan
+        names = [f"{GROUP}-{n}" for n in range(plan.processors)]
+        if newest is None or any(self._seen.get(name, -1) < newest for name in names):
+            return
+        if not self.everywhere or self.everywhere[-1][0] < newest:
+            places = [Place(self._scene.topics.commands, n) for n in range(plan.partitions)]
+            ends = self._scene.log.ends(places, Isolation.UNCOMMITTED)
+            self.everywhere.append((newest, {place: end for place, (_, end) in ends.items()}))
+
+    def unseen(self) -> list[str]:
+        """Processors that have not told of the newest good set."""
+        self.look()
+        names = [f"{GROUP}-{n}" for n in range(self._scene.plan.processors)]
+        newest = -1 if self._newest is None else self._newest
+        return [
+            name for name in names if self._newest is not None and self._seen.get(name, -1) < newest
+        ]
+
+    def _take(self, record: Record) -> None:
+        if record.key == POLICY_KEY:
+            with suppress(Undecodable, PolicyDamaged):
+                set_in(record)
+                self._newest = record.offset
+            return
+        seen = decode_control(record.value, record.headers)
+        if isinstance(seen, r.PolicySeen):
+            self._seen[seen.processor] = max(self._seen.get(seen.processor, -1), seen.policy_offset)

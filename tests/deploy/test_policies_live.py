@@ -1,0 +1,90 @@
+"""A policy published on real Kafka, and two processors that decide by it from then on."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wakeful.deploy.cli.context import kafka
+from wakeful.deploy.cli.main import invoke
+from wakeful.deploy.exits import Exit
+from wakeful.deploy.processes import apply_topics, prepare_views
+from wakeful.deploy.settings import Settings
+from wakeful.deploy.stack import Endpoints
+from wakeful.deploy.supervisor import Supervisor
+
+pytestmark = [pytest.mark.kafka, pytest.mark.postgres]
+
+APP = str(Path(__file__).with_name("desk_app.py"))
+QUEUES = ["default", "payments"]
+
+Cli = Callable[..., tuple[int, Any, str]]
+
+
+@pytest.fixture
+def desk(
+    endpoints: Endpoints, postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Settings]:
+    settings = Settings(
+        kafka=endpoints.kafka,
+        postgres=postgres_url,
+        redis=endpoints.redis,
+        cluster_id=endpoints.cluster_id,
+        namespace=f"pol{os.getpid()}",
+        actor="ann",
+        home=tmp_path / "run",
+    )
+    with kafka(settings, may_be_empty=True) as log:
+        apply_topics(log, settings, QUEUES)
+    prepare_views(settings)
+    for name, value in settings.to_environ().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("wakeful.deploy.cli.asking.DECIDED_MS", 30_000)  # machines may be busy
+    with Supervisor(settings, APP, queues=QUEUES, processors=2):
+        yield settings
+
+
+@pytest.fixture
+def cli(desk: Settings, capsys: pytest.CaptureFixture[str]) -> Cli:
+    def run(*arguments: str) -> tuple[int, Any, str]:
+        capsys.readouterr()
+        code = invoke(arguments)
+        out, err = capsys.readouterr()
+        return code, json.loads(out) if "--json" in arguments and out else out, err
+
+    return run
+
+
+def test_nobody_may_approve_until_a_policy_is_published_and_then_who_it_says(
+    desk: Settings, cli: Cli, tmp_path: Path
+) -> None:
+    assert cli("session", "open", "refund-desk", "--session", "r1")[0] == Exit.DONE
+    code, _, err = cli("session", "send", "r1", "order-7", "--wait", "--timeout", "30")
+    assert code == Exit.DONE, err
+    _, (asked,), _ = cli("approval", "list", "--session", "r1", "--json")
+    approve = ("approval", "approve", asked["proposal_id"], "--session", "r1")
+
+    code, _, err = cli(*approve, "--actor", "sue")
+    assert code == Exit.REFUSED
+    assert "'wakeful policy publish FILE'" in err
+
+    wanted = tmp_path / "policy.toml"
+    wanted.write_text(
+        f'policies = ["default"]\n[roles.local]\n{asked["approver"]} = ["sue", "ann"]\n', "utf-8"
+    )
+    code, told, err = cli("policy", "publish", str(wanted), "--json")
+    assert code == Exit.DONE, err
+    assert told["processors"] == [f"{desk.namespace}.processors.{n}" for n in (0, 1)]
+
+    for actor, word in (("eve", "no policy permits it"), ("ann", "not-ones-own-request")):
+        code, _, err = cli(*approve, "--actor", actor)
+        assert (code, word in err) == (Exit.REFUSED, True), err
+    code, _, err = cli(*approve, "--actor", "sue", "--wait", "--timeout", "30")
+    assert code == Exit.DONE, err
+
+    code, shown, _ = cli("policy", "show", "--json")
+    assert (code, shown["version"], shown["hash"]) == (Exit.DONE, 1, told["hash"])
+    assert set(shown["processors"].values()) == {shown["offset"]} == {told["offset"]}

@@ -1,0 +1,169 @@
+"""`wakeful policy`: what it says, what it exits with, and whom publishing waits for."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wakeful.commands.policy import EVERYBODY, NOBODY
+from wakeful.deploy.cli.main import invoke
+from wakeful.deploy.exits import Exit, Stopped
+from wakeful.deploy.policies import publish, show, unpublished, wait_until_seen
+from wakeful.deploy.settings import Settings, load_settings
+from wakeful.events import records as r
+from wakeful.events.codec import encode_control
+from wakeful.events.headers import record_headers
+from wakeful.events.log.memory import MemoryLog
+from wakeful.processors.control import POLICY_KEY, seen_key
+
+SETTINGS = Settings(kafka="b:1", namespace="desk")
+SET = 'policies = ["default"]\n[roles.local]\nsupervisor = ["sue"]\n'
+CASE = """[[case]]
+name = "sue may"
+actor = "sue"
+decide = "approve"
+tool = "refund"
+approver = "supervisor"
+expect = "allowed"
+"""
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    def one(*arguments: str) -> tuple[int, str, str]:
+        code = invoke(["policy", *arguments])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return one
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "policy.toml"
+    path.write_text(SET, "utf-8")
+    return path
+
+
+@pytest.fixture
+def log() -> MemoryLog:
+    log = MemoryLog(now_ms=lambda: 0)
+    log.create_topics(SETTINGS.topics.specs(["default"], 1))
+    return log
+
+
+def made(version: int = 1) -> r.PolicyPublished:
+    return r.PolicyPublished(version, 0, "root", "", "", (), ())
+
+
+def put(log: MemoryLog, key: bytes, record: Any) -> None:
+    encoded = encode_control(record) if record is not None else None
+    producer = log.producer()
+    producer.produce(
+        SETTINGS.topics.control,
+        key=key,
+        value=encoded.value if encoded else None,
+        headers=record_headers(encoded, "x") if encoded else (),
+        partition=0,
+    )
+    producer.flush(1_000)
+
+
+def says(log: MemoryLog, processor: str, offset: int) -> None:
+    put(log, seen_key(processor), r.PolicySeen(processor, offset, b"h", 0))
+
+
+def waited(
+    log: MemoryLog, offset: int, live: list[str], told: list[list[str]] | None = None
+) -> list[str]:
+    progress = (lambda missing: None) if told is None else told.append
+    return wait_until_seen(log, SETTINGS, offset, lambda: live, timeout_s=0.0, progress=progress)
+
+
+def test_a_set_in_order_is_listed_and_one_that_is_not_says_where(run: Run, file: Path) -> None:
+    code, out, err = run("check", str(file))
+    assert (code, out.splitlines()[0]) == (Exit.DONE, "approver-has-the-role")
+    assert f"'wakeful policy publish {file}'" in err
+    file.write_text(SET.replace("default", "x.cedar"), "utf-8")
+    (file.parent / "x.cedar").write_text("permit (principal, action, resource);", "utf-8")
+    code, out, err = run("check", str(file))
+    assert (code, out) == (
+        Exit.REFUSED,
+        'x.cedar:1: it has no name: write @id("what-it-says") before it\n',
+    )
+    code, out, _ = run("check", str(file), "--json")
+    assert (code, json.loads(out)["ok"]) == (Exit.REFUSED, False)
+
+
+def test_tests_exit_with_one_where_a_ruling_is_another(run: Run, file: Path) -> None:
+    case = file.parent / "a.test.toml"
+    case.write_text(CASE, "utf-8")
+    assert run("test", str(file.parent))[:2] == (Exit.DONE, "ok    a.test.toml  sue may\n")
+    case.write_text(CASE.replace('actor = "sue"', 'actor = "bob"'), "utf-8")
+    code, out, _ = run("test", str(file.parent), "--json")
+    (told,) = json.loads(out)
+    assert (code, told["ok"], told["allowed"]) == (Exit.REFUSED, False, False)
+
+
+@pytest.mark.parametrize("command", ["publish", "test"])
+def test_what_is_no_set_is_a_usage_error_before_anything_is_sent(
+    run: Run, tmp_path: Path, command: str
+) -> None:
+    code, _, err = run(command, str(tmp_path / "nowhere"))
+    assert code == Exit.USAGE
+    assert "give a TOML file that names policies" in err
+
+
+def test_what_was_published_is_shown_until_it_is_taken_back(log: MemoryLog) -> None:
+    assert show(log, SETTINGS).published is None
+    assert publish(log, SETTINGS, made(1)) == 0
+    assert publish(log, SETTINGS, made(2)) == 1
+    says(log, "p0", 0)
+    shown = show(log, SETTINGS)
+    assert (shown.published, shown.offset) == (made(2), 1)
+    assert shown.seen["p0"].policy_offset == 0
+    put(log, POLICY_KEY, None)
+    assert show(log, SETTINGS).published is None
+
+
+def test_publishing_waits_for_every_live_processor(log: MemoryLog) -> None:
+    offset = publish(log, SETTINGS, made())
+    says(log, "p0", offset)
+    told: list[list[str]] = []
+    with pytest.raises(Stopped) as late:
+        waited(log, offset, ["p0", "p1"], told)
+    assert late.value.code == Exit.NOT_IN_TIME
+    assert "not in force yet in p1" in late.value.message
+    assert told == [["p1"]]
+    says(log, "p1", offset)
+    assert waited(log, offset, ["p0", "p1"]) == ["p0", "p1"]
+
+
+def test_a_word_about_an_earlier_set_is_not_enough_and_one_about_a_later_is(log: MemoryLog) -> None:
+    publish(log, SETTINGS, made(1))
+    says(log, "p0", 0)
+    second = publish(log, SETTINGS, made(2))
+    with pytest.raises(Stopped):
+        waited(log, second, ["p0"])
+    says(log, "p0", second + 2)
+    assert waited(log, second, ["p0"]) == ["p0"]
+
+
+def test_where_no_processor_lives_nobody_is_waited_for(log: MemoryLog) -> None:
+    assert waited(log, publish(log, SETTINGS, made()), []) == []
+
+
+def test_everybody_may_on_the_local_stack_alone_while_nothing_is_published(tmp_path: Path) -> None:
+    local = load_settings({"WAKEFUL_HOME": str(tmp_path)})
+    elsewhere = {"WAKEFUL_HOME": str(tmp_path), "WAKEFUL_KAFKA": "broker:9092"}
+    assert unpublished(local) is EVERYBODY
+    assert unpublished(load_settings(elsewhere)) is NOBODY
+    assert unpublished(load_settings({**elsewhere, "WAKEFUL_OPEN_POLICY": "1"})) is EVERYBODY
+    assert (
+        unpublished(load_settings({"WAKEFUL_HOME": str(tmp_path), "WAKEFUL_OPEN_POLICY": "0"}))
+        is NOBODY
+    )
