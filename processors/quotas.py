@@ -14,11 +14,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ..commands.check import Refusal, is_repeat
 from ..commands.models import INTERNAL, OpenSession
 from ..events.log.protocol import Record
-from .session import Received, Session
+
+if (
+    TYPE_CHECKING
+):  # settings read what a quota is: a start of the command line has no use for sessions
+    from .session import Received, Session
 
 OVER_QUOTA = "over_quota"
 
