@@ -13,6 +13,9 @@ QUIET := --quiet --disable-pip-version-check --root-user-action=ignore
 COMPILE := $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header --no-config
 
+# A machine that forbids Python its caches compiles all of Wakeful in each process, and all tests in each run.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help install demo test check lint up down clean bench bench-peers simulate chaos lock
 

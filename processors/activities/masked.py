@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from pydantic import Secret, SecretBytes, SecretStr, TypeAdapter
@@ -34,7 +35,7 @@ def _masked(node: Any, at: tuple[str, ...], known: dict[str, Any]) -> Iterator[s
         return
     written = node.get("serialization")
     if isinstance(written, Mapping) and "function" in written:
-        if written["function"] in _MASKS:
+        if written["function"] in _masks():
             yield ".".join(at)
         return
     if node.get("type") == "definition-ref":
@@ -72,9 +73,11 @@ def _functions(node: Any) -> Iterator[Any]:
             yield from _functions(value)
 
 
-_MASKS = frozenset(
-    function
-    for kind in (SecretStr, SecretBytes, Secret[int])
-    for function in _functions(TypeAdapter(kind).core_schema)
-)
-"""What writes the stars, as pydantic has it."""
+@cache
+def _masks() -> frozenset[Any]:
+    """What writes the stars, as pydantic has it; asked for late, since every command imports this module."""
+    return frozenset(
+        function
+        for kind in (SecretStr, SecretBytes, Secret[int])
+        for function in _functions(TypeAdapter(kind).core_schema)
+    )

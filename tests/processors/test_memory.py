@@ -14,11 +14,17 @@ ROOT = Path(__file__).parents[2]
 GROWTH_MAX_MB = 8
 
 
-def park(folder: Path, sessions: int) -> int:
-    """Parks so many sessions, each in the middle of a turn; gives this process's resident bytes."""
-    rig = Rig(folder)
-    for number in range(sessions):
+def park(folder: Path, *counts: int) -> list[int]:
+    """Parks sessions, each in the middle of a turn; gives this process's resident bytes when there are so many."""
+    rig, found = Rig(folder), []
+    for number in range(counts[-1]):
         rig.open(f"s{number}", steps=0, parks=1)
+        if number + 1 in counts:
+            found.append(resident(rig, number + 1))
+    return found
+
+
+def resident(rig: Rig, sessions: int) -> int:
     count = "SELECT COUNT(*) FROM sessions WHERE open_from IS NULL"
     if rig.partition.store._db.execute(count).fetchone() != (sessions,):
         raise AssertionError("not all of them are parked")
@@ -27,23 +33,22 @@ def park(folder: Path, sessions: int) -> int:
     return pages * 4096
 
 
-def resident(folder: Path, sessions: int) -> int:
+def in_a_process(folder: Path, *counts: int) -> list[int]:
     ran = subprocess.run(
-        [sys.executable, "-m", "tests.processors.test_memory", str(folder), str(sessions)],
+        [sys.executable, "-m", "tests.processors.test_memory", folder, *map(str, counts)],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=True,
         timeout=300,
     )
-    return int(ran.stdout)
+    return [int(found) for found in ran.stdout.split()]
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="counts a Linux process's pages")
 def test_ten_thousand_parked_sessions_take_the_memory_of_one_thousand(tmp_path: Path) -> None:
-    small = resident(tmp_path / "small", 1_000)
-    large = resident(tmp_path / "large", 10_000)
+    small, large = in_a_process(tmp_path, 1_000, 10_000)
     assert (large - small) / 1e6 <= GROWTH_MAX_MB
 
 
@@ -71,4 +76,4 @@ def test_the_parked_make_room_before_those_that_run(monkeypatch: pytest.MonkeyPa
 
 
 if __name__ == "__main__":
-    print(park(Path(sys.argv[1]), int(sys.argv[2])))
+    print(*park(Path(sys.argv[1]), *map(int, sys.argv[2:])))

@@ -279,7 +279,8 @@ def test_a_run_whose_end_the_database_has_not_noticed_yet_is_waited_for(
     with psycopg.connect(installed[0], autocommit=True) as looking, ThreadPoolExecutor(1) as pool:
         later = pool.submit(list, rebuild().steps())
         while not looking.execute(
-            "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+            "SELECT 1 FROM pg_locks JOIN pg_database d ON d.oid = database "
+            "WHERE locktype = 'advisory' AND NOT granted AND datname = current_database()"
         ).fetchone():
             assert not later.done(), later.exception()
         earlier.close()

@@ -1,11 +1,14 @@
 """Seeded schedules with crashes, zombies, rebalances and lost answers end at rest, with every promise kept."""
 
-from functools import cache
+import os
+import pickle
+from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
 from wakeful.deploy.simulation.met import unmet
-from wakeful.deploy.simulation.run import ARROWS, Result, run_seed
+from wakeful.deploy.simulation.run import ARROWS, Result, run_seed, run_seeds
 
 SEEDS = 300
 CHUNK = 25
@@ -25,12 +28,22 @@ RARE = frozenset({"ActivityReturned", "NondeterminismFound"})
 """Facts that only many seeds meet: `make simulate` names those that it has not."""
 
 
-@cache
-def swept(first: int) -> Result:
-    """A chunk of schedules; whichever test asks first runs them."""
+def swept(first: int, run_folder: Path) -> Result:
+    """A chunk of schedules; whichever test asks first, in whichever process of this run, plays them."""
+    known = run_folder / f"schedules-{first}"
+    if known.exists():
+        return pickle.loads(known.read_bytes())
+    total = added(run_seeds(range(first, first + CHUNK)))
+    written = known.with_suffix(f".{os.getpid()}")
+    written.write_bytes(pickle.dumps(total))
+    written.replace(known)
+    return total
+
+
+def added(results: Iterable[Result]) -> Result:
     total = Result()
-    for seed in range(first, first + CHUNK):
-        total.add(run_seed(seed))
+    for result in results:
+        total.add(result)
     return total
 
 
@@ -40,16 +53,15 @@ def swept(first: int) -> Result:
 @pytest.mark.case("L32")
 @pytest.mark.case("L35")
 @pytest.mark.parametrize("first", FIRSTS)
-def test_every_schedule_keeps_every_promise(first: int) -> None:
-    assert swept(first).findings == []
+def test_every_schedule_keeps_every_promise(first: int, run_folder: Path) -> None:
+    assert swept(first, run_folder).findings == []
 
 
 @pytest.mark.slow
-def test_together_they_meet_every_fact_and_every_row_of_the_contracts() -> None:
+def test_together_they_meet_every_fact_and_every_row_of_the_contracts(run_folder: Path) -> None:
     """A pass that met nothing of it would prove nothing."""
-    total = Result()
-    for first in range(0, SEEDS, CHUNK):
-        total.add(swept(first))
+    total = added(swept(first, run_folder) for first in range(0, SEEDS, CHUNK))
+    assert total.schedules == SEEDS
     assert {name for name in unmet(total.counts) if name not in RARE} == set()
 
 
@@ -60,9 +72,7 @@ def test_what_was_found_once_stays_mended(seed: int) -> None:
 
 def test_the_schedules_are_not_calm() -> None:
     """A pass that met nothing would prove nothing."""
-    total = Result()
-    for seed in range(1_000, 1_025):
-        total.add(run_seed(seed))
+    total = added(run_seeds(range(1_000, 1_025)))
     counts = total.counts
     crashes = sum(n for name, n in counts.items() if name.startswith("crash: "))
     faults = sum(n for name, n in counts.items() if name.startswith("fault: "))

@@ -1,5 +1,6 @@
 """Leases on a real server, and on one that is absent, empty, frozen or no Redis at all."""
 
+import os
 import signal
 import socket
 import threading
@@ -8,6 +9,8 @@ import pytest
 import redis
 from structlog.testing import capture_logs
 
+from wakeful.deploy.stack.native_valkey import NativeValkey
+from wakeful.deploy.stack.provider import Place
 from wakeful.processors.activities import redis_leases as module
 from wakeful.processors.activities.redis_leases import RedisLeases
 
@@ -42,10 +45,26 @@ def connect(namespace, clock):
 
 
 @pytest.fixture
-def server(endpoints, monkeypatch):
-    """The stack's server; a busy machine is not a dead server, so calls may take longer here."""
+def patient(monkeypatch):
+    """A busy machine is not a dead server, so calls may take longer here."""
     monkeypatch.setattr(module, "CALL_MS", 2_000)
+
+
+@pytest.fixture
+def server(endpoints, patient):
+    """The stack's server."""
     return endpoints.redis
+
+
+@pytest.fixture
+def own_server(tmp_path):
+    """A server of this test's own, and its process: the stack's belongs to other tests, too."""
+    place = Place(tmp_path, {"WAKEFUL_STACK": "native"}, "unused", lambda _: None)
+    provider = NativeValkey()
+    record = provider.start(place, None)
+    yield record
+    provider.stop(record)
+    provider.remove(record)
 
 
 def bounded(call):
@@ -80,8 +99,10 @@ def test_a_lease_ends_by_itself(server, connect, namespace):
     assert not others.held(["a#1"])
 
 
+@pytest.mark.slow
 @pytest.mark.chaos
-def test_a_flushed_server_holds_nothing_and_goes_on(server, connect):
+def test_a_flushed_server_holds_nothing_and_goes_on(own_server, patient, connect):
+    server = own_server.address
     mine, others = connect(server), connect(server, "w2")
     mine.hold({"a#1": 60_000})
     with redis.Redis.from_url(server) as client:
@@ -92,13 +113,14 @@ def test_a_flushed_server_holds_nothing_and_goes_on(server, connect):
     assert set(others.held(["b#1"])) == {"b#1"}
 
 
+@pytest.mark.slow
 @pytest.mark.chaos
 def test_a_frozen_server_costs_one_short_wait_and_is_asked_again_later(
-    stack, endpoints, connect, clock, monkeypatch
+    own_server, connect, clock, monkeypatch
 ):
-    leases = connect(endpoints.redis, "w2")
+    leases = connect(own_server.address, "w2")
     leases.held(["a#1"])
-    stack.kill("redis", signal.SIGSTOP)
+    os.kill(own_server.pid, signal.SIGSTOP)
     try:
         clock.now += 10
         assert not bounded(lambda: leases.held(["a#1"]))
@@ -110,10 +132,10 @@ def test_a_frozen_server_costs_one_short_wait_and_is_asked_again_later(
                 assert not leases.held(["a#1"])
         assert asked == [], "it is left alone"
     finally:
-        stack.kill("redis", signal.SIGCONT)
-    with redis.Redis.from_url(endpoints.redis) as client:
+        os.kill(own_server.pid, signal.SIGCONT)
+    with redis.Redis.from_url(own_server.address) as client:
         client.ping()
-    other = connect(endpoints.redis)
+    other = connect(own_server.address)
 
     def seen():
         clock.now += 6  # past the rest after a failure
