@@ -38,6 +38,8 @@ def rule(
     """What the policy says to this decision of an open proposal."""
     asked = authority.proposal
     tool, approver = _asked_for(state, decision)
+    if asked is not None:
+        tool, approver = asked.name, asked.approver
     act = Deciding(
         decision=decision.decision,
         tool=tool,

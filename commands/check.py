@@ -19,11 +19,21 @@ from ..events.state import (
     DEDUPE_MS,
     MESSAGE,
     Head,
+    OpenApproval,
     QueuedMessage,
     SessionState,
     State,
 )
-from ..events.verdicts import APPROVE, COMPLETED, DECISIONS, FAILED, REJECT, RESOLUTIONS, UNCERTAIN
+from ..events.verdicts import (
+    APPROVE,
+    COMPLETED,
+    DECISIONS,
+    EDIT,
+    FAILED,
+    RESOLUTIONS,
+    RESPOND,
+    UNCERTAIN,
+)
 from . import models as m
 from .next_valid import why_ended
 from .policy import NOBODY, Policy
@@ -183,13 +193,15 @@ def _freshness(state: State, command: m.Command) -> Refusal | None:
         case m.SendMessage(message=payload):
             return _message(payload, tenant) or check_room(state)
         case m.DecideApproval() as decision:
-            return _decision(state, decision)
+            return _decision(state, decision, command.header)
         case m.SendSignal(name=name, data=payload):
             return _name("signal", name) or _message(payload, tenant) or check_room(state)
         case m.StartTurn(trigger=trigger, data=payload):
             return _trigger(trigger) or _message(payload, tenant) or check_room(state)
         case m.ResolveActivity() as resolving:
             return _resolution(state, resolving, tenant)
+        case m.ChangeArtifact() as change:
+            return _change(state, change)
         case m.ReleaseSession():
             if state.hold is None:
                 told = f"the session is {state.status.lower()} and not held: there is nothing to release, go on without"
@@ -278,19 +290,16 @@ def _data_size(payload: Payload) -> int:
     return len(payload.inline or b"") + len(payload.digest) + len((payload.ref or "").encode())
 
 
-def _decision(state: State, decision: m.DecideApproval) -> Refusal | None:
+def _decision(state: State, decision: m.DecideApproval, header: m.CommandHeader) -> Refusal | None:
     if decision.decision not in DECISIONS:
-        told = f"decision {decision.decision[:NAME_LENGTH_MAX]!r} is neither {APPROVE!r} nor {REJECT!r}: say one of them"
+        told = f"decision {decision.decision[:NAME_LENGTH_MAX]!r} is none of {', '.join(DECISIONS)}: say one of them"
         return Refusal("freshness", "unknown_decision", told)
     for proposal in state.approvals:
         if proposal.proposal_id == decision.proposal_id:
-            if proposal.digest == decision.digest:
-                return None
-            return Refusal(
-                "freshness",
-                "wrong_digest",
-                f"the decision is about digest {decision.digest.hex()}, but {decision.proposal_id} proposes "
-                f"{proposal.digest.hex()}: show the current action and decide on it",
+            return (
+                _shown(proposal, decision)
+                or _decision_data(decision, header.tenant)
+                or _voter(proposal, decision, header.actor)
             )
     for past in reversed(state.decided):
         if past.proposal_id == decision.proposal_id:
@@ -301,3 +310,53 @@ def _decision(state: State, decision: m.DecideApproval) -> Refusal | None:
     told = f"no proposal {decision.proposal_id!r} is open here (open: {open_ids or 'none'}): "
     told += "decide one of these" if open_ids else "nothing is to be decided"
     return Refusal("freshness", "unknown_proposal", told)
+
+
+def _shown(proposal: OpenApproval, decision: m.DecideApproval) -> Refusal | None:
+    if proposal.digest == decision.digest:
+        return None
+    told = (
+        f"the decision is about digest {decision.digest.hex()}, but {decision.proposal_id} proposes "
+        f"{proposal.digest.hex()}: show the current action and decide on it"
+    )
+    return Refusal("freshness", "wrong_digest", told)
+
+
+def _decision_data(decision: m.DecideApproval, tenant: str) -> Refusal | None:
+    """Whether what comes with the decision is what such a decision needs."""
+    wanted = {EDIT: "the arguments as they should be", RESPOND: "what the workflow is to be told"}
+    needs = wanted.get(decision.decision)
+    if needs is None and decision.data is not None:
+        told = f"decision {decision.decision!r} came with data: leave it out, or say {EDIT!r} or {RESPOND!r}"
+        return Refusal("freshness", "wrong_data", told)
+    if needs is not None and decision.data is None:
+        told = f"decision {decision.decision!r} came without data: give {needs}"
+        return Refusal("freshness", "wrong_data", told)
+    return None if decision.data is None else _message(decision.data, tenant)
+
+
+def _voter(proposal: OpenApproval, decision: m.DecideApproval, actor: str) -> Refusal | None:
+    """Whether this person may say yes to it, alone or as one of several."""
+    if decision.decision not in (APPROVE, EDIT):
+        return None
+    if proposal.requester and actor == proposal.requester:
+        told = f"{decision.proposal_id} is for {actor!r}, who may not approve it: let somebody else decide"
+        return Refusal("authority", "own_request", told)
+    if decision.decision == APPROVE and actor in proposal.votes:
+        told = (
+            f"{actor!r} has approved {decision.proposal_id} already, and it needs {proposal.quorum} people: "
+            "let another one decide"
+        )
+        return Refusal("ordering", "already_voted", told)
+    return None
+
+
+def _change(state: State, change: m.ChangeArtifact) -> Refusal | None:
+    known = [a.version for a in state.artifacts if a.artifact_id == change.artifact_id]
+    if not known:
+        told = f"the session relies on no artifact {change.artifact_id[:NAME_LENGTH_MAX]!r}: there is nothing to change"
+        return Refusal("freshness", "unknown_artifact", told)
+    if known[0] == change.version:
+        told = f"artifact {change.artifact_id!r} is known in version {change.version!r}: nothing has changed"
+        return Refusal("freshness", "same_version", told)
+    return None

@@ -22,11 +22,12 @@ from ..events.log.protocol import Log
 from ..events.payloads import load_json
 from ..events.records import Payload
 from ..events.topics import Topics
-from ..events.verdicts import COMPLETED, DECISIONS, FAILED, RESOLUTIONS
+from ..events.verdicts import COMPLETED, DECISIONS, EDIT, FAILED, RESOLUTIONS, RESPOND
 from . import inputs
 from .identity import INSECURE, Identity
 from .models import (
     CancelSession,
+    ChangeArtifact,
     Command,
     CommandBody,
     CommandHeader,
@@ -191,22 +192,49 @@ class Client:
         session_id: str,
         proposal_id: str,
         digest: bytes | str,
-        decision: Literal["approve", "reject"],
+        decision: Literal["approve", "reject", "edit", "respond"],
         comment: str = "",
         *,
+        data: Any = None,
         command_id: str | None = None,
         expected_seq: int | None = None,
     ) -> Receipt:
-        """Decides the proposal whose action has this digest (bytes, or hex as it is shown)."""
+        """Decides the proposal whose action has this digest (bytes, or hex as it is shown).
+
+        With `edit`, `data` is an object with the arguments as they should be, which are approved by that; with
+        `respond` it is what the workflow is told instead of a decision, a text or any JSON.
+        """
         if decision not in DECISIONS:
-            raise Rejected(f"decision {decision!r} is not one: use 'approve' or 'reject'")
+            raise Rejected(f"decision {decision!r} is not one: use one of {', '.join(DECISIONS)}")
+        if (decision in (EDIT, RESPOND)) != (data is not None):
+            advice = "leave data out" if data is not None else "give data"
+            raise Rejected(f"decision {decision!r}: {advice}")
+        told = {"text": data} if isinstance(data, str) else data
         body = DecideApproval(
             inputs.name("proposal id", proposal_id),
             inputs.digest(digest),
             decision,
             inputs.text("comment", comment),
+            None if told is None else self.payload(told, f"data of {decision}"),
         )
         return self.post(session_id, body, command_id, expected_seq=expected_seq).receipt()
+
+    def change_artifact(
+        self,
+        session_id: str,
+        artifact_id: str,
+        version: str,
+        *,
+        command_id: str | None = None,
+    ) -> Receipt:
+        """Says that a thing outside, which the session relies on, has another version now.
+
+        What was proposed from the version before is void, and asked for anew.
+        """
+        body = ChangeArtifact(
+            inputs.name("artifact id", artifact_id), inputs.name("version", version)
+        )
+        return self.post(session_id, body, command_id).receipt()
 
     def cancel(
         self, session_id: str, reason: str = "", *, command_id: str | None = None

@@ -8,14 +8,13 @@ if it is read long after, and one appended later loses.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from ..events import records as r
 from ..events import verdicts
 from ..events.limits import INBOX_BYTES_MAX, RESULTS_BYTES_SPARE, RESULTS_SPARE
 from ..events.state import MESSAGE, Head, SessionState, State, silent_from
+from . import decisions
 from . import models as m
-from .authority import Authority, check_authority, rule
 from .check import (
     Refusal,
     check,
@@ -26,6 +25,7 @@ from .check import (
     is_repeat,
     queued_bytes,
 )
+from .decisions import Proposals, refused
 from .reports import fell_silent, report, timed_out
 
 
@@ -72,12 +72,12 @@ def decide(
     command_hash: bytes,
     encoded: tuple[bytes, bytes],
     now_ms: int,
-    authority: Authority,
+    proposals: Proposals,
 ) -> list[r.EventBody] | Refusal:
     """The facts that follow; a `Refusal` only where nothing may be recorded (scope).
 
-    `encoded` is the command's fingerprint and Avro body, kept where the session is held (`keep`). `authority` is what
-    the last check goes by, where the command decides a proposal.
+    `encoded` is the command's fingerprint and Avro body, kept where the session is held (`keep`). `proposals` are what
+    the shell knows of those that are open, where the command is about them.
     """
     stranger = check_scope(command)
     if stranger is not None:
@@ -91,7 +91,7 @@ def decide(
     if is_repeat(session.head, command, command_hash):
         return []
     refusal = check(session, command, command_hash, now_ms)
-    return [refused(command, refusal)] if refusal else _ruled(session.state, command, authority)
+    return [refused(command, refusal)] if refusal else _external(session.state, command, proposals)
 
 
 def keep(
@@ -129,7 +129,7 @@ def decide_parked(
     command: m.Command,
     command_hash: bytes | None,
     at_ms: int,
-    authority: Authority,
+    proposals: Proposals,
 ) -> list[r.EventBody] | Refusal:
     """The facts of a command that was kept (at `at_ms`) while the session was held; its id is in dedupe already.
 
@@ -139,42 +139,17 @@ def decide_parked(
     if isinstance(command.body, m.INTERNAL):
         return report(session.state, command.header, command.body, at_ms)
     refusal = check_kept(session, command, command_hash or b"")
-    return [refused(command, refusal)] if refusal else _ruled(session.state, command, authority)
+    return [refused(command, refusal)] if refusal else _external(session.state, command, proposals)
 
 
-def refused(command: m.Command, refusal: Refusal) -> r.CommandRefused:
-    """The refusal as a fact of the session."""
-    return r.CommandRefused(
-        type(command.body).__name__, refusal.check, refusal.reason, refusal.detail
-    )
-
-
-def _ruled(state: State, command: m.Command, authority: Authority) -> list[r.EventBody]:
-    """The last check, and then what follows; a decision says which policies it rests on."""
-    if not isinstance(command.body, m.DecideApproval):
-        return _external(state, command)
-    ruling = rule(state, command.header, command.body, authority)
-    refusal = check_authority(state, command.header, command.body, ruling)
-    if refusal is not None:
-        return [refused(command, refusal)]
-    return [
-        replace(body, policy_ids=ruling.policy_ids, policy_hash=ruling.set_hash)
-        if isinstance(body, r.ApprovalGranted | r.ApprovalRejected)
-        else body
-        for body in _external(state, command)
-    ]
-
-
-def _external(state: State, command: m.Command) -> list[r.EventBody]:
+def _external(state: State, command: m.Command, proposals: Proposals) -> list[r.EventBody]:
     match command.body:
         case m.SendMessage(message=message):
             return [r.MessageReceived(command.header.command_id, message)]
-        case m.DecideApproval(
-            proposal_id=proposal_id, digest=digest, decision=verdicts.APPROVE, comment=comment
-        ):
-            return [r.ApprovalGranted(proposal_id, digest, comment)]
-        case m.DecideApproval(proposal_id=proposal_id, digest=digest, comment=comment):
-            return [r.ApprovalRejected(proposal_id, digest, comment)]
+        case m.DecideApproval() as decision:
+            return decisions.decided(state, command, decision, proposals)
+        case m.ChangeArtifact() as change:
+            return decisions.changed(state, command, change, proposals)
         case m.CancelSession(reason=reason):
             return cancellation(state, reason)
         case m.ReleaseSession(reason=reason):

@@ -41,12 +41,16 @@ class SendMessage:
 
 @dataclass(frozen=True, slots=True)
 class DecideApproval:
-    """Decides one proposal: `decision` is `approve` or `reject`; `digest` is that of the action shown."""
+    """Decides one proposal: `decision` is `approve`, `reject`, `edit` or `respond`; `digest` is that of the action shown.
+
+    `data` is, for an edit, an object with the arguments as they should be; for a response, what the workflow is told.
+    """
 
     proposal_id: str
     digest: bytes
     decision: str
     comment: str
+    data: Payload | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +143,14 @@ class StartTurn:
     data: Payload
 
 
+@dataclass(frozen=True, slots=True)
+class ChangeArtifact:
+    """Says that a thing outside, which the session relies on, has another version now."""
+
+    artifact_id: str
+    version: str
+
+
 CommandBody = (
     OpenSession
     | SendMessage
@@ -153,6 +165,7 @@ CommandBody = (
     | ResolveActivity
     | SendSignal
     | StartTurn
+    | ChangeArtifact
 )
 
 INTERNAL = (CompleteActivity, FailActivity, HeartbeatActivity, ReturnActivity, FireTimer)

@@ -6,6 +6,9 @@ from ..events.records import NextValid, Obligation
 from ..events.state import OpenActivity, State, Status
 from ..events.verdicts import UNCERTAIN
 
+ARTIFACTS_SHOWN = 10
+"""The last ones that were relied on: an event does not name a thousand."""
+
 
 def next_valid(state: State) -> tuple[NextValid, ...]:
     """One entry per external command, in a fixed order."""
@@ -17,6 +20,7 @@ def next_valid(state: State) -> tuple[NextValid, ...]:
         NextValid("SendSignal", *_signal(state)),
         NextValid("StartTurn", *_send(state)),
         NextValid("ResolveActivity", *_resolve(state)),
+        NextValid("ChangeArtifact", *_change(state)),
     )
 
 
@@ -87,6 +91,14 @@ def _signal(state: State) -> tuple[bool, str]:
         return False, why_ended(state)
     awaited = [receive.name for receive in state.receives if receive.kind == "signal"]
     return True, f"awaited: {', '.join(awaited)}" if awaited else "kept until a turn asks for it"
+
+
+def _change(state: State) -> tuple[bool, str]:
+    if state.ended:
+        return False, why_ended(state)
+    if not state.artifacts:
+        return False, "the session relies on no artifact"
+    return True, ", ".join(a.artifact_id for a in state.artifacts[-ARTIFACTS_SHOWN:])
 
 
 def _resolve(state: State) -> tuple[bool, str]:

@@ -25,7 +25,7 @@ OPEN_TO_ALL = "open-to-all"
 
 @dataclass(frozen=True, slots=True)
 class Deciding:
-    """A decision (`approve` or `reject`) on a proposal to call `tool`.
+    """A decision (`approve`, `reject`, `edit` or `respond`) on a proposal to call `tool`.
 
     `approver` is the role that the action's rule names; `requester` is whoever's message the turn answers.
     `arguments` are null where nobody can read them.

@@ -14,7 +14,7 @@ from .errors import Unfoldable
 from .replacing import replace
 from .state import Head, SeenCommand, State, Status
 from .transitions import targets
-from .verdicts import APPROVED, EXPIRED, REJECTED
+from .verdicts import ANSWERED, APPROVED, EXPIRED, REJECTED, VOIDED
 
 Obligated = (
     activities.Active
@@ -23,6 +23,9 @@ Obligated = (
     | r.ApprovalRejected
     | r.ApprovalExpired
     | r.ApprovalWithdrawn
+    | r.ApprovalVoted
+    | r.ApprovalVoided
+    | r.ApprovalAnswered
     | r.TimerSet
     | r.TimerFired
     | r.TimerCancelled
@@ -94,6 +97,8 @@ def evolve(state: State | None, event: r.Event) -> State:
         case r.ReplySent() | r.VersionMarked():
             return replace(state, steps=body.step)
         case r.ArtifactRecorded():
+            return replace(_relied_on(state, body), steps=body.step)
+        case r.ArtifactChanged():
             return _relied_on(state, body)
         case r.TurnCompleted():
             return _turn_ended(state, status, body.state)
@@ -133,15 +138,7 @@ def _evolve_obligation(state: State, status: str, body: Obligated, actor: str) -
     """What a fact means for what the session owes or awaits."""
     match body:
         case r.ApprovalRequested():
-            proposal = s.OpenApproval(
-                body.proposal_id,
-                body.step,
-                body.name,
-                body.digest,
-                body.approver,
-                body.expires_at_ms,
-            )
-            return replace(state, approvals=(*state.approvals, proposal), steps=body.step)
+            return _proposed(state, body)
         case r.ApprovalGranted():
             granted = (*state.grants, s.Grant(body.proposal_id, body.digest))
             return _decided(
@@ -153,6 +150,12 @@ def _evolve_obligation(state: State, status: str, body: Obligated, actor: str) -
             return _decided(state, status, body.proposal_id, EXPIRED, "")
         case r.ApprovalWithdrawn():
             return _decided(state, status, body.proposal_id, "withdrawn", "")
+        case r.ApprovalAnswered():
+            return _decided(state, status, body.proposal_id, ANSWERED, actor)
+        case r.ApprovalVoided():
+            return _decided(state, state.status, body.proposal_id, VOIDED, actor)
+        case r.ApprovalVoted():
+            return _voted(state, body, actor)
         case r.TimerSet():
             timer = s.OpenTimer(body.timer_id, body.step, body.due_ms)
             return replace(state, timers=(*state.timers, timer), steps=body.step)
@@ -212,10 +215,38 @@ def _ended(state: State, status: str) -> State:
     return replace(ended, versions=(), queue=(), decided=(), signals=(), artifacts=())
 
 
-def _relied_on(state: State, body: r.ArtifactRecorded) -> State:
+def _proposed(state: State, body: r.ApprovalRequested) -> State:
+    """A step of the turn, unless it takes another one's place."""
+    proposal = s.OpenApproval(
+        body.proposal_id,
+        body.step,
+        body.name,
+        body.digest,
+        body.approver,
+        body.expires_at_ms,
+        quorum=body.quorum,
+        requester=body.requester,
+        relies_on=body.relies_on,
+    )
+    steps = body.step if body.supersedes is None else state.steps
+    return replace(state, approvals=(*state.approvals, proposal), steps=steps)
+
+
+def _voted(state: State, body: r.ApprovalVoted, actor: str) -> State:
+    known = [a for a in state.approvals if a.proposal_id == body.proposal_id]
+    if not known:
+        raise Unfoldable(f"proposal {body.proposal_id} is voted for but is not open")
+    voted = replace(known[0], votes=(*known[0].votes, actor))
+    return replace(
+        state,
+        approvals=tuple(voted if a is known[0] else a for a in state.approvals),
+    )
+
+
+def _relied_on(state: State, body: r.ArtifactRecorded | r.ArtifactChanged) -> State:
     others = tuple(a for a in state.artifacts if a.artifact_id != body.artifact_id)
     artifacts = (*others, s.Artifact(body.artifact_id, body.version))
-    return replace(state, steps=body.step, artifacts=artifacts[-s.ARTIFACTS_MAX :])
+    return replace(state, artifacts=artifacts[-s.ARTIFACTS_MAX :])
 
 
 def _decided(state: State, status: str, proposal_id: str, decision: str, actor: str) -> State:

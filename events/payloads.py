@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hmac
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from .errors import InvalidPayload, PayloadTooLarge
 from .limits import PAYLOAD_MAX, TEXT_MAX
-from .records import Payload
+from .records import Payload, Version
 from .shown import shown
 
 JSON = "json"
@@ -81,16 +82,29 @@ def keyed_digest(data: bytes, digest_key: bytes) -> bytes:
 
 
 def action_digest(
-    name: str, contract: str, arguments: bytes, approver: str, digest_key: bytes
+    name: str,
+    contract: str,
+    arguments: bytes,
+    approver: str,
+    digest_key: bytes,
+    terms: bytes = b"",
 ) -> bytes:
-    """What an approval binds: this tool, this contract, these canonical arguments, this approver rule.
+    """What an approval binds: this tool, this contract, these canonical arguments, this approver rule and its terms.
 
     Each part is preceded by its length in four bytes, so that no part can lend bytes to its neighbour; the first is
     a domain, which no payload's JSON starts like.
     """
-    parts = (ACTION_DOMAIN, name.encode(), contract.encode(), arguments, approver.encode())
+    parts = [ACTION_DOMAIN, name.encode(), contract.encode(), arguments, approver.encode()]
+    parts += [terms] if terms else []
     joined = b"".join(len(part).to_bytes(4, "big") + part for part in parts)
     return keyed_digest(joined, digest_key)
+
+
+def approval_terms(quorum: int, requester: str, relies_on: Sequence[Version]) -> bytes:
+    """The rest of what an approval binds, where there is any: how many approve, who may not, what data it was made from."""
+    if quorum == 1 and not requester and not relies_on:
+        return b""
+    return canonical_json([quorum, requester, sorted([v.name, v.version] for v in relies_on)])
 
 
 def storable_text(text: str, length_max: int = TEXT_MAX) -> str:

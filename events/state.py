@@ -13,7 +13,7 @@ from .contracts import WAIT
 from .freezing import dataclass
 from .records import Payload, RetryPolicy, Version
 
-STATE_VERSION = 4
+STATE_VERSION = 5
 """Raised when the fold changes what it stores; a snapshot of another version is ignored and refolded."""
 
 DEDUPE_MAX = 1_000
@@ -174,6 +174,10 @@ class OpenApproval:
     digest: bytes
     approver: str
     expires_at_ms: int
+    quorum: int = 1
+    votes: tuple[str, ...] = ()
+    requester: str = ""
+    relies_on: tuple[Version, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ _WAIT_ENDS = (
     r.ApprovalGranted,
     r.ApprovalRejected,
     r.ApprovalExpired,
+    r.ApprovalAnswered,
     r.TimerFired,
     r.SignalDelivered,
     r.InboxTaken,
@@ -32,6 +33,7 @@ ROWS: tuple[Row, ...] = (
     (Status.OPENED, r.TurnStarted, Status.RUNNING),
     (Status.SUSPENDED, r.TurnStarted, Status.RUNNING),
     (Status.RUNNING, r.SessionWaiting, Status.WAITING),
+    (Status.WAITING, r.SessionWaiting, Status.WAITING),  # for another proposal than before
     *((Status.WAITING, ends, Status.RUNNING) for ends in _WAIT_ENDS),
     *((Status.RUNNING, ends, Status.RUNNING) for ends in _WAIT_ENDS),
     (Status.RUNNING, r.TurnCompleted, Status.SUSPENDED),

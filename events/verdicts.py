@@ -5,13 +5,19 @@ from __future__ import annotations
 APPROVE = "approve"
 REJECT = "reject"
 
-DECISIONS = (APPROVE, REJECT)
+EDIT = "edit"
+RESPOND = "respond"
+
+DECISIONS = (APPROVE, REJECT, EDIT, RESPOND)
 """What a command says of a proposal."""
 
 APPROVED = "approved"
 REJECTED = "rejected"
 EXPIRED = "expired"
-"""How a proposal was decided: the last one by nobody."""
+ANSWERED = "answered"
+VOIDED = "voided"
+"""How a proposal ended: expired by nobody's doing, answered without a verdict, voided since it was no longer the one
+that was shown."""
 
 GRANTED = "granted"
 """What a request says that had its approval."""

@@ -6,7 +6,7 @@ from pydantic import ValidationError
 
 from ..commands import models as m
 from ..commands.check import Facts, Refusal
-from ..commands.decide import refused
+from ..commands.decisions import refused
 from ..events import records as r
 from ..events.blobs import BLOB_FAULTS, fetch
 from ..events.state import State

@@ -6,12 +6,14 @@ thing here is encoding, since an event's hash is over its bytes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 
 from ..commands import models as m
 from ..commands.check import Facts, Refusal, check_unknown
-from ..commands.decide import decide, decide_parked, deliverable, due, keep, refused
+from ..commands.decide import decide, decide_parked, deliverable, due, keep
+from ..commands.decisions import refused
 from ..commands.next_valid import next_valid, obligations
 from ..commands.policy import Policy
 from ..commands.wire import COMMANDS
@@ -20,16 +22,16 @@ from ..events.codec import EVENTS, Encoded
 from ..events.evolve import fold_head
 from ..events.hashing import event_hash
 from ..events.payloads import storable_text
-from ..events.state import ParkedCommand, SessionState
+from ..events.state import ParkedCommand, SessionState, State, Status
 from .app import App
 from .effects import task_of
 from .fitting import fitting
 from .in_hand import InHand, NothingNoted, ProcessDied
-from .proposals import authority_for
+from .proposals import OpenProposals
 from .session import ENGINE, WORKFLOW_ENDS, Received, Session, Stamped
 from .workflow.advance import Position, advance, withdrawals
 from .workflow.errors import WorkflowSpins, WorkflowStuck
-from .workflow.facts import ASKED
+from .workflow.facts import is_asked
 
 FACTS_PER_COMMAND_MAX = 5_000
 """Facts that one command may lead to; more is a loop in a workflow and holds the session."""
@@ -37,8 +39,8 @@ FACTS_PER_COMMAND_MAX = 5_000
 FACTS_AT_ONCE = 2_000
 """Facts after which a command begins nothing new: a long backlog is worked off by several transactions."""
 
-_ITS_OWN = ASKED | r.ActivityRetried | r.ActivityReturned
-"""Facts for the message of the turn, whoever's command brought them up."""
+_ITS_OWN = r.ApprovalRequested | r.ActivityRetried | r.ActivityReturned
+"""Facts for the message of the turn, whoever's command brought them up, besides what its workflow asks for."""
 
 FAULT_MAX = 2_000
 """Characters of an engine fault that a hold tells."""
@@ -138,8 +140,8 @@ class CommandHandler:
         self._fire_due(session, run, run.now_ms)
         folded = SessionState(session.head, session.state)
         encoded = (run.received.encoded.fingerprint, run.received.encoded.body)
-        authority = authority_for(session, command, self._facts)
-        decided = decide(folded, command, hashed or b"", encoded, run.now_ms, authority)
+        proposals = self._proposals(session, run.now_ms)
+        decided = decide(folded, command, hashed or b"", encoded, run.now_ms, proposals)
         if isinstance(decided, Refusal):
             return decided
         parked = session.state.parked if isinstance(command.body, m.ReleaseSession) else ()
@@ -152,6 +154,9 @@ class CommandHandler:
             self._fire_due(session, run, run.now_ms)
         self._park_if_waiting(session, run)
         return None
+
+    def _proposals(self, session: Session, now_ms: int) -> OpenProposals:
+        return OpenProposals(self._app, self._facts, session.tenant, session.journal, now_ms)
 
     def _fire_due(self, session: Session, run: _Run, now_ms: int) -> None:
         while (
@@ -195,8 +200,8 @@ class CommandHandler:
                 ]
             else:
                 folded = SessionState(session.head, session.state)
-                authority = authority_for(session, command, self._facts)
-                decided = decide_parked(folded, command, kept.command_hash, kept.at_ms, authority)
+                proposals = self._proposals(session, run.now_ms)
+                decided = decide_parked(folded, command, kept.command_hash, kept.at_ms, proposals)
             if isinstance(decided, Refusal):
                 decided = [refused(command, decided)]
             for body in fitting(session.state, command, decided, self._app, self._facts):
@@ -297,7 +302,7 @@ class CommandHandler:
 
     def _park_if_waiting(self, session: Session, run: _Run) -> None:
         state = session.state
-        if state is not None and state.only_waits:
+        if state is not None and (state.only_waits or _waits_for_another(state, run.out)):
             body = r.SessionWaiting(state.turn, obligations(state), next_valid(state))
             self._record(session, run, body, ENGINE)
 
@@ -358,7 +363,8 @@ class CommandHandler:
         Told by the fact and not by its author's name: a stranger may call himself as he likes.
         """
         message = session.state.message if session.state is not None else None
-        return message.actor if message and isinstance(body, _ITS_OWN) else header.on_behalf_of
+        own = is_asked(body) or isinstance(body, _ITS_OWN)
+        return message.actor if message and own else header.on_behalf_of
 
 
 def _reason(error: BaseException) -> str:
@@ -372,6 +378,14 @@ def _reason(error: BaseException) -> str:
             return "process_died"
         case _:
             return "engine_fault"
+
+
+def _waits_for_another(state: State, out: Sequence[Stamped]) -> bool:
+    """Whether a parked session was given another proposal to wait for, in the place of its own."""
+    return state.status == Status.WAITING and any(
+        isinstance(one.event.body, r.ApprovalRequested) and one.event.body.supersedes is not None
+        for one in out
+    )
 
 
 def _uses_up(owed: r.EventBody) -> bool:

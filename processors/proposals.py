@@ -1,37 +1,133 @@
-"""What the fifth check goes by, looked up by the shell: the proposal that a command decides, and its arguments."""
+"""A session's open proposals: what the fifth check goes by, and how each would be asked for now, otherwise."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ..commands import models as m
+from pydantic import ValidationError
+
 from ..commands.authority import Authority
-from ..commands.check import Facts
+from ..commands.check import Facts, Refusal
+from ..commands.decisions import Fresh
 from ..events import records as r
 from ..events.blobs import BLOB_FAULTS, fetch
-from .session import Session
+from ..events.errors import InvalidPayload, WakefulError
+from ..events.payloads import action_digest, approval_terms
+from .activities.definitions import WrongArguments, problems
+from .app import App
+from .workflow.claims import Claims
 
 
-def authority_for(session: Session, command: m.Command, facts: Facts) -> Authority:
-    """The policy in force, and what is proposed, where the command decides a proposal of the open stretch."""
-    if not isinstance(command.body, m.DecideApproval):
-        return Authority(facts.policy)
-    wanted = command.body.proposal_id
-    for event in reversed(session.journal):
-        body = event.body
-        if isinstance(body, r.ApprovalRequested) and body.proposal_id == wanted:
-            return Authority(facts.policy, body, _arguments(body, session.tenant, facts))
-    return Authority(facts.policy)
+@dataclass(frozen=True, slots=True)
+class OpenProposals:
+    """`Proposals` of one session: they are in its journal, and their activities in the app."""
+
+    app: App
+    facts: Facts
+    tenant: str
+    journal: Sequence[r.Event]
+    now_ms: int
+
+    def authority(self, proposal_id: str) -> Authority:
+        """See `Proposals`."""
+        asked = self._found(proposal_id)
+        return Authority(self.facts.policy) if asked is None else self._of(asked)
+
+    def edited(self, proposal_id: str, arguments: r.Payload) -> Fresh | Refusal:
+        """See `Proposals`. What is not given has its default; what the function does not take is refused."""
+        asked = self._open(proposal_id)
+        activity = self.app.activities.get(asked.name)
+        if activity is None:
+            told = f"activity {asked.name!r} is not loaded here, so nobody can check its arguments: deploy it first"
+            return Refusal("freshness", "activity_missing", told)
+        try:
+            given = fetch(arguments, self.tenant, self.facts.digest_key, self.facts.blobs)
+            payload = self._stored(activity.call(**activity.typed_json(given)).arguments)
+        except BLOB_FAULTS as fault:
+            return _missing(fault)
+        except (InvalidPayload, ValidationError, WrongArguments) as error:
+            told = problems(error) if isinstance(error, ValidationError) else str(error)
+            return Refusal(
+                "freshness", "wrong_arguments", f"{told}: give {activity.name} what it takes"
+            )
+        if payload.digest == asked.arguments.digest:
+            told = "the arguments are those that were shown: approve it, or change them"
+            return Refusal("freshness", "not_edited", told)
+        return self._anew(asked, replace(asked, arguments=payload))
+
+    def relying_on(self, proposal_id: str, changed: r.Version) -> Fresh | Refusal:
+        """See `Proposals`."""
+        asked = self._open(proposal_id)
+        versions = tuple(changed if v.name == changed.name else v for v in asked.relies_on)
+        try:
+            return self._anew(asked, replace(asked, relies_on=versions))
+        except BLOB_FAULTS as fault:
+            return _missing(fault)
+
+    def _found(self, proposal_id: str) -> r.ApprovalRequested | None:
+        bodies = (event.body for event in reversed(self.journal))
+        return next(
+            (
+                body
+                for body in bodies
+                if isinstance(body, r.ApprovalRequested) and body.proposal_id == proposal_id
+            ),
+            None,
+        )
+
+    def _open(self, proposal_id: str) -> r.ApprovalRequested:
+        asked = self._found(proposal_id)
+        if asked is None:
+            raise LookupError(f"proposal {proposal_id} is open and not in the journal")
+        return asked
+
+    def _of(self, asked: r.ApprovalRequested) -> Authority:
+        return Authority(self.facts.policy, asked, self._arguments(asked))
+
+    def _arguments(self, asked: r.ApprovalRequested) -> Mapping[str, Any] | None:
+        """Null where the policy does not ask, and where they cannot be read: a policy that asks denies then."""
+        facts = self.facts
+        if not facts.policy.wants_arguments(asked.name):
+            return None
+        try:
+            read = json.loads(fetch(asked.arguments, self.tenant, facts.digest_key, facts.blobs))
+        except (*BLOB_FAULTS, ValueError, RecursionError):
+            return None
+        return read if isinstance(read, dict) else None
+
+    def _anew(self, asked: r.ApprovalRequested, fresh: r.ApprovalRequested) -> Fresh:
+        key = self.facts.digest_key
+        data = fetch(fresh.arguments, self.tenant, key, self.facts.blobs)
+        terms = approval_terms(fresh.quorum, fresh.requester, fresh.relies_on)
+        digest = action_digest(fresh.name, fresh.contract, data, fresh.approver, key, terms)
+        activity = self.app.activities.get(fresh.name)
+        lasts_ms = activity.approval_expires_ms if activity is not None else 0
+        anew = replace(
+            fresh,
+            digest=digest,
+            proposal_id=f"{fresh.turn}.{fresh.step}.{self._times(fresh) + 1}-{digest.hex()[:16]}",
+            supersedes=asked.proposal_id,
+            expires_at_ms=self.now_ms + lasts_ms if lasts_ms else fresh.expires_at_ms,
+        )
+        return Fresh(anew, self._of(anew))
+
+    def _times(self, asked: r.ApprovalRequested) -> int:
+        """How often this step has asked so far."""
+        return sum(
+            isinstance(event.body, r.ApprovalRequested)
+            and (event.body.turn, event.body.step) == (asked.turn, asked.step)
+            for event in self.journal
+        )
+
+    def _stored(self, arguments: object) -> r.Payload:
+        claims = Claims(self.tenant, self.facts.digest_key, self.facts.blobs)
+        payload = claims.payload(arguments)
+        claims.store([r.ReplySent(0, 0, payload)])
+        return payload
 
 
-def _arguments(body: r.ApprovalRequested, tenant: str, facts: Facts) -> Mapping[str, Any] | None:
-    """Null where the policy does not ask, and where they cannot be read: a policy that asks denies then."""
-    if not facts.policy.wants_arguments(body.name):
-        return None
-    try:
-        read = json.loads(fetch(body.arguments, tenant, facts.digest_key, facts.blobs))
-    except (*BLOB_FAULTS, ValueError, RecursionError):
-        return None
-    return read if isinstance(read, dict) else None
+def _missing(fault: WakefulError) -> Refusal:
+    return Refusal("freshness", "payload_missing", f"{fault.message}: put it there, then ask again")

@@ -7,7 +7,14 @@ from . import escaping
 from .rows import APPROVALS, Change
 from .values import Values
 
-Decided = r.ApprovalGranted | r.ApprovalRejected | r.ApprovalExpired | r.ApprovalWithdrawn
+Decided = (
+    r.ApprovalGranted
+    | r.ApprovalRejected
+    | r.ApprovalExpired
+    | r.ApprovalAnswered
+    | r.ApprovalVoided
+    | r.ApprovalWithdrawn
+)
 
 
 def requested(envelope: r.Envelope, body: r.ApprovalRequested) -> Change:
@@ -25,6 +32,9 @@ def requested(envelope: r.Envelope, body: r.ApprovalRequested) -> Change:
     approval.text("contract", body.contract)
     approval.put("arguments", escaping.payload(body.arguments))
     approval.text("approver", body.approver)
+    approval.row["quorum"] = body.quorum
+    approval.text("requester", body.requester or None)
+    approval.text("supersedes", body.supersedes)
     return approval.change(APPROVALS, creates=True)
 
 
@@ -40,9 +50,22 @@ def decided(envelope: r.Envelope, body: Decided) -> Change:
             approval.text("decided_by", envelope.actor)
             approval.text("decided_on_behalf_of", envelope.on_behalf_of)
             approval.text("comment", body.comment)
+        case r.ApprovalAnswered():
+            approval.row["status"] = "answered"
+            approval.text("decided_by", envelope.actor)
+            approval.text("decided_on_behalf_of", envelope.on_behalf_of)
+            approval.put("answer", escaping.payload(body.answer))
+        case r.ApprovalVoided():
+            approval.row["status"] = "voided"
+            approval.text("comment", "; ".join(body.drift))
         case r.ApprovalExpired():
             approval.row["status"] = "expired"
         case r.ApprovalWithdrawn():
             approval.row["status"] = "withdrawn"
             approval.text("comment", body.reason)
     return approval.change(APPROVALS)
+
+
+def voted(envelope: r.Envelope, body: r.ApprovalVoted) -> Change:
+    """One more of the people who must approve."""
+    return Values(envelope, body.proposal_id).change(APPROVALS, raises="votes")

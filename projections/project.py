@@ -19,6 +19,7 @@ _Noted = (
     r.TurnContinued
     | r.VersionMarked
     | r.ArtifactRecorded
+    | r.ArtifactChanged
     | r.TriggerReceived
     | r.SignalReceived
     | r.SignalAwaited
@@ -55,10 +56,14 @@ def project(event: r.Event) -> list[Change]:
             return [_noted(session, envelope), outcome, ledger.record(envelope, body)]
         case r.ApprovalRequested():
             return [_noted(session, envelope), outcome, approvals.requested(envelope, body)]
-        case r.ApprovalGranted() | r.ApprovalRejected() | r.ApprovalExpired():
+        case (
+            r.ApprovalGranted() | r.ApprovalRejected() | r.ApprovalExpired() | r.ApprovalAnswered()
+        ):
             session.row.update(RUNNING)
             return [_noted(session, envelope), outcome, approvals.decided(envelope, body)]
-        case r.ApprovalWithdrawn():
+        case r.ApprovalVoted():
+            return [_noted(session, envelope), outcome, approvals.voted(envelope, body)]
+        case r.ApprovalWithdrawn() | r.ApprovalVoided():
             return [_noted(session, envelope), outcome, approvals.decided(envelope, body)]
         case r.TimerFired():
             session.row.update(RUNNING)

@@ -91,6 +91,11 @@ CREATE TABLE IF NOT EXISTS {tables}.approvals (
     decided_on_behalf_of text,
     decided_at_ms bigint,
     comment text,
+    answer jsonb,
+    quorum integer,
+    votes integer NOT NULL,
+    requester text,
+    supersedes text,
     seq bigint NOT NULL,
     escaped text NOT NULL,
     PRIMARY KEY (tenant, session_id, proposal_id)

@@ -37,7 +37,8 @@ COMMENT ON COLUMN {views}.sessions.command_offset IS 'Offset in the commands top
 CREATE OR REPLACE VIEW {views}.approvals WITH (security_invoker = true) AS
     SELECT tenant, session_id, proposal_id, turn, step, action, contract, arguments, digest, approver, status,
         {tables}.log_time(requested_at_ms) AS requested_at, {tables}.log_time(expires_at_ms) AS expires_at,
-        decided_by, decided_on_behalf_of, {tables}.log_time(decided_at_ms) AS decided_at, comment, seq, escaped
+        decided_by, decided_on_behalf_of, {tables}.log_time(decided_at_ms) AS decided_at, comment, seq, escaped,
+        quorum, votes, requester, supersedes, answer
     FROM {tables}.approvals;
 COMMENT ON VIEW {views}.approvals IS 'One row per proposed action: who may approve it, and what was decided.';
 COMMENT ON COLUMN {views}.approvals.tenant IS 'Whose session it is.';
@@ -50,13 +51,18 @@ COMMENT ON COLUMN {views}.approvals.contract IS 'How that tool may be retried.';
 COMMENT ON COLUMN {views}.approvals.arguments IS 'What it would be called with.';
 COMMENT ON COLUMN {views}.approvals.digest IS 'What a decision binds to: hex, over tool, contract, arguments and approver rule.';
 COMMENT ON COLUMN {views}.approvals.approver IS 'The rule that says who may decide.';
-COMMENT ON COLUMN {views}.approvals.status IS 'requested, granted, rejected, expired or withdrawn.';
+COMMENT ON COLUMN {views}.approvals.status IS 'requested, granted, rejected, answered, expired, withdrawn, or voided: then another proposal supersedes it.';
 COMMENT ON COLUMN {views}.approvals.requested_at IS 'When it was asked.';
 COMMENT ON COLUMN {views}.approvals.expires_at IS 'Until when it may be decided.';
 COMMENT ON COLUMN {views}.approvals.decided_by IS 'Who decided; null where nobody did.';
 COMMENT ON COLUMN {views}.approvals.decided_on_behalf_of IS 'For whom that person decided, if for another.';
 COMMENT ON COLUMN {views}.approvals.decided_at IS 'When it was decided, expired or was withdrawn.';
-COMMENT ON COLUMN {views}.approvals.comment IS 'What the person who decided wrote, or why it was withdrawn.';
+COMMENT ON COLUMN {views}.approvals.comment IS 'What the person who decided wrote, why it was withdrawn, or what changed.';
+COMMENT ON COLUMN {views}.approvals.quorum IS 'How many people must approve.';
+COMMENT ON COLUMN {views}.approvals.votes IS 'How many had approved before the last of them.';
+COMMENT ON COLUMN {views}.approvals.requester IS 'For whom it is done, who may not approve it; null where anybody may.';
+COMMENT ON COLUMN {views}.approvals.supersedes IS 'The proposal in whose place it was made.';
+COMMENT ON COLUMN {views}.approvals.answer IS 'What the workflow was told instead of a decision.';
 COMMENT ON COLUMN {views}.approvals.seq IS 'The session''s event that changed this row last.';
 COMMENT ON COLUMN {views}.approvals.escaped IS 'Columns whose text holds what Postgres cannot: backslash doubled, \u0000 for the character.';
 

@@ -1,4 +1,4 @@
-"""`approval`: list, approve, reject."""
+"""`approval`: list, approve, reject, edit, respond."""
 
 from __future__ import annotations
 
@@ -20,7 +20,12 @@ app = typer.Typer(
 OPEN_MAX = 1_000
 """Open proposals that are looked through for an id."""
 
-STATUSES = ("requested", "granted", "rejected", "expired", "withdrawn", "all")
+STATUSES = (
+    *("requested", "granted", "rejected", "answered", "voided", "expired", "withdrawn"),
+    "all",
+)
+
+DONE = {"approve": "approved", "reject": "rejected", "edit": "edited", "respond": "answered"}
 
 ProposalId = Annotated[
     str, typer.Argument(metavar="PROPOSAL", help="The proposal's id, as 'approval list' shows it.")
@@ -143,12 +148,88 @@ def reject(
     )
 
 
+@app.command("edit")
+def edit(
+    proposal_id: ProposalId,
+    arguments: Annotated[
+        str,
+        typer.Argument(
+            metavar="JSON", help="All arguments as they should be, by name; '-' reads them."
+        ),
+    ],
+    *,
+    session_id: SessionOf = None,
+    digest: Digest = None,
+    comment: Comment = "",
+    actor: Actor = None,
+    wait: Wait = False,
+    timeout: Timeout = 60.0,
+    detach: Detach = False,
+    as_json: AsJson = False,
+) -> int:
+    """Change the arguments of one proposed action, and approve what it is then; the one that was shown is void."""
+    from . import typed
+
+    data = typed.json_value("the arguments", arguments)
+    if not isinstance(data, dict):
+        raise Stopped(
+            Exit.USAGE, f'the arguments are an object, such as {{"cents": 5}}, got {arguments!r}'
+        )
+    return _decide(
+        proposal_id,
+        session_id,
+        digest,
+        "edit",
+        data=data,
+        comment=comment,
+        actor=actor,
+        wait=wait,
+        timeout=timeout,
+        detach=detach,
+        as_json=as_json,
+    )
+
+
+@app.command("respond")
+def respond(
+    proposal_id: ProposalId,
+    answer: Annotated[
+        str, typer.Argument(metavar="TEXT", help="What the agent is told; '-' reads it.")
+    ],
+    *,
+    session_id: SessionOf = None,
+    digest: Digest = None,
+    actor: Actor = None,
+    wait: Wait = False,
+    timeout: Timeout = 60.0,
+    detach: Detach = False,
+    as_json: AsJson = False,
+) -> int:
+    """Tell the agent something instead of deciding; nothing is approved, and it may ask again."""
+    from . import typed
+
+    return _decide(
+        proposal_id,
+        session_id,
+        digest,
+        "respond",
+        data=typed.text("the answer", answer),
+        comment="",
+        actor=actor,
+        wait=wait,
+        timeout=timeout,
+        detach=detach,
+        as_json=as_json,
+    )
+
+
 def _decide(
     proposal_id: str,
     session_id: str | None,
     digest: str | None,
-    decision: Literal["approve", "reject"],
+    decision: Literal["approve", "reject", "edit", "respond"],
     *,
+    data: Any = None,
     comment: str,
     actor: str | None,
     wait: bool,
@@ -164,13 +245,13 @@ def _decide(
     session, hexed = str(session_id), str(digest)
     return ask_and_tell(
         session,
-        lambda client: client.decide(session, proposal_id, hexed, decision, comment),
+        lambda client: client.decide(session, proposal_id, hexed, decision, comment, data=data),
         actor=actor,
         detach=detach,
         wait=wait,
         timeout=timeout,
         as_json=as_json,
-        done="approved" if decision == "approve" else "rejected",
+        done=DONE[decision],
     )
 
 

@@ -198,6 +198,35 @@ def list_(
         note(f"no sessions{' ' + wanted if wanted else ''} of tenant {given.tenant}")
 
 
+@app.command("artifact")
+def artifact(
+    session_id: SessionId,
+    artifact_id: Annotated[
+        str, typer.Argument(metavar="ARTIFACT", help="What has changed, by the id the agent uses.")
+    ],
+    version: Annotated[str, typer.Argument(metavar="VERSION", help="Its version now.")],
+    *,
+    actor: Actor = None,
+    wait: Wait = False,
+    timeout: Timeout = 60.0,
+    detach: Detach = False,
+    as_json: AsJson = False,
+) -> int:
+    """Say that something outside, which a session relies on, has changed: what was proposed from it is asked anew."""
+    from .asking import ask_and_tell
+
+    return ask_and_tell(
+        session_id,
+        lambda client: client.change_artifact(session_id, artifact_id, version),
+        actor=actor,
+        detach=detach,
+        wait=wait,
+        timeout=timeout,
+        as_json=as_json,
+        done=f"noted: {artifact_id} is {version} now",
+    )
+
+
 @app.command("show")
 def show(
     session_id: SessionId,

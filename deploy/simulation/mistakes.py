@@ -196,28 +196,28 @@ def actor_of_the_batch(
 # The core
 
 
-def by_name(state: Any, decision: m.DecideApproval) -> Refusal | None:
+def by_name(state: Any, decision: m.DecideApproval, header: m.CommandHeader) -> Refusal | None:
     """Any open approval will do."""
     if state.approvals:
         return None
-    return _DECISION(state, decision)
+    return _DECISION(state, decision, header)
 
 
-def external_by_name(state: Any, command: m.Command) -> list[r.EventBody]:
+def external_by_name(state: Any, command: m.Command, proposals: Any) -> list[r.EventBody]:
     body = command.body
     if isinstance(body, m.DecideApproval) and state.approvals:
         body = replace(
             body, proposal_id=state.approvals[0].proposal_id, digest=state.approvals[0].digest
         )
         command = replace(command, body=body)
-    return _EXTERNAL(state, command)
+    return _EXTERNAL(state, command, proposals)
 
 
-def no_digest(state: Any, decision: m.DecideApproval) -> Refusal | None:
+def no_digest(state: Any, decision: m.DecideApproval, header: m.CommandHeader) -> Refusal | None:
     found = next((a for a in state.approvals if a.proposal_id == decision.proposal_id), None)
     if found is not None:
         decision = replace(decision, digest=found.digest)
-    return _DECISION(state, decision)
+    return _DECISION(state, decision, header)
 
 
 def late_applied(state: Any, body: m.CompleteActivity | m.FailActivity) -> list[r.EventBody]:

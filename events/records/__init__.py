@@ -5,6 +5,16 @@ whose first field is `envelope`. Field order here is field order there; a test h
 Times are milliseconds since 1970 on the log's clock; `turn` and `step` count from 1.
 """
 
+from .approvals import (
+    ApprovalAnswered,
+    ApprovalExpired,
+    ApprovalGranted,
+    ApprovalRejected,
+    ApprovalRequested,
+    ApprovalVoided,
+    ApprovalVoted,
+    ApprovalWithdrawn,
+)
 from .control import PolicyPublished, PolicySeen, RoleMembers, ToolArgument
 from .envelope import Cause, Envelope, Failure, NextValid, Obligation, Payload, RetryPolicy, Version
 from .event import Event, EventBody
@@ -20,11 +30,6 @@ from .obligations import (
     ActivityReturned,
     ActivityStarted,
     ActivityUncertain,
-    ApprovalExpired,
-    ApprovalGranted,
-    ApprovalRejected,
-    ApprovalRequested,
-    ApprovalWithdrawn,
     LateResultRecorded,
     TimerCancelled,
     TimerFired,
@@ -41,6 +46,7 @@ from .receiving import (
     WaitWithdrawn,
 )
 from .session import (
+    ArtifactChanged,
     ArtifactRecorded,
     CancellationRequested,
     CommandParked,
@@ -83,11 +89,15 @@ __all__ = [
     "ActivityStarted",
     "ActivityTask",
     "ActivityUncertain",
+    "ApprovalAnswered",
     "ApprovalExpired",
     "ApprovalGranted",
     "ApprovalRejected",
     "ApprovalRequested",
+    "ApprovalVoided",
+    "ApprovalVoted",
     "ApprovalWithdrawn",
+    "ArtifactChanged",
     "ArtifactRecorded",
     "AttemptOver",
     "CancellationRequested",

@@ -3,6 +3,16 @@
 from __future__ import annotations
 
 from ..freezing import dataclass
+from .approvals import (
+    ApprovalAnswered,
+    ApprovalExpired,
+    ApprovalGranted,
+    ApprovalRejected,
+    ApprovalRequested,
+    ApprovalVoided,
+    ApprovalVoted,
+    ApprovalWithdrawn,
+)
 from .envelope import Envelope
 from .obligations import (
     ActivityCancelled,
@@ -16,11 +26,6 @@ from .obligations import (
     ActivityReturned,
     ActivityStarted,
     ActivityUncertain,
-    ApprovalExpired,
-    ApprovalGranted,
-    ApprovalRejected,
-    ApprovalRequested,
-    ApprovalWithdrawn,
     LateResultRecorded,
     TimerCancelled,
     TimerFired,
@@ -36,6 +41,7 @@ from .receiving import (
     WaitWithdrawn,
 )
 from .session import (
+    ArtifactChanged,
     ArtifactRecorded,
     CancellationRequested,
     CommandParked,
@@ -102,6 +108,10 @@ EventBody = (
     | InboxAwaited
     | InboxTaken
     | WaitWithdrawn
+    | ApprovalVoted
+    | ApprovalVoided
+    | ApprovalAnswered
+    | ArtifactChanged
 )
 
 

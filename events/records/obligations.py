@@ -150,58 +150,6 @@ class LateResultRecorded:
 
 
 @dataclass(frozen=True, slots=True)
-class ApprovalRequested:
-    """An action is proposed; a decision must name this proposal and this digest before it expires."""
-
-    proposal_id: str
-    turn: int
-    step: int
-    name: str
-    contract: str
-    arguments: Payload
-    digest: bytes
-    approver: str
-    expires_at_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovalGranted:
-    """The envelope's actor approved exactly the action with this digest; it may be used once."""
-
-    proposal_id: str
-    digest: bytes
-    comment: str
-    policy_ids: tuple[str, ...] = ()
-    policy_hash: bytes | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovalRejected:
-    """The envelope's actor declined the action."""
-
-    proposal_id: str
-    digest: bytes
-    comment: str
-    policy_ids: tuple[str, ...] = ()
-    policy_hash: bytes | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovalExpired:
-    """Nobody decided in time, by the log's order."""
-
-    proposal_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovalWithdrawn:
-    """The session no longer asks."""
-
-    proposal_id: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class TimerSet:
     """The workflow sleeps until `due_ms`."""
 

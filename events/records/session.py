@@ -86,6 +86,14 @@ class VersionMarked:
 
 
 @dataclass(frozen=True, slots=True)
+class ArtifactChanged:
+    """Somebody says that a thing outside, which the session relies on, has another version now."""
+
+    artifact_id: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
 class ArtifactRecorded:
     """The turn relies on this version of something outside: a document, a price list, a data set."""
 

@@ -10,14 +10,22 @@ from ...commands.check import NAME_LENGTH_MAX
 from ..durations import Duration
 from .signatures import Declined
 
+QUORUM_MAX = 20
+"""People who must approve one action."""
+
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """Who must approve the action (`approver`), for which arguments (`when`, all if absent), and until when."""
+    """Who must approve the action (`approver`), for which arguments (`when`, all if absent), and until when.
+
+    `quorum` different people must; with `four_eyes` none of them is the one whose message the turn answers.
+    """
 
     approver: str
     when: Callable[..., bool] | None = None
     expires: Duration = "24h"
+    quorum: int = 1
+    four_eyes: bool = False
 
 
 def check_rule(activity: str, rule: object) -> None:
@@ -37,6 +45,13 @@ def check_rule(activity: str, rule: object) -> None:
             f"activity {activity!r} needs the approval of {shown}: "
             f"name who is asked, in 1 to {NAME_LENGTH_MAX} printable characters"
         )
+
+    if type(rule.quorum) is not int or not 1 <= rule.quorum <= QUORUM_MAX:
+        raise Declined(
+            f"activity {activity!r} needs quorum={rule.quorum!r} approvals: give a number from 1 to {QUORUM_MAX}"
+        )
+    if not isinstance(rule.four_eyes, bool):
+        raise Declined(f"activity {activity!r} has four_eyes={rule.four_eyes!r}: say True or False")
 
 
 def check_when(activity: str, rule: Needs, parameters: tuple[str, ...]) -> None:

@@ -4,7 +4,7 @@
 name = "a supervisor approves somebody else's refund"
 tenant = "acme"
 actor = "sue"
-decide = "approve"                         # or "reject"; or execute = true
+decide = "approve"                         # or "reject", "edit", "respond"; or execute = true
 tool = "refund"
 approver = "supervisor"                    # the role that the action's rule names
 requester = "ann"
@@ -114,7 +114,9 @@ def _check(where: str, table: Mapping[str, Any]) -> None:
     if ("decide" in table) == bool(table.get("execute")):
         raise UnusableSet([f'{where}: write either decide = "approve" or execute = true'])
     if "decide" in table and table["decide"] not in DECISIONS:
-        raise UnusableSet([f"{where}: decide is {table['decide']!r}: write 'approve' or 'reject'"])
+        raise UnusableSet(
+            [f"{where}: decide is {table['decide']!r}: write one of {', '.join(DECISIONS)}"]
+        )
 
 
 def _question(table: Mapping[str, Any]) -> Question:

@@ -14,7 +14,7 @@ from ...events.failures import RAISED
 from ...events.keys import attempt_id
 from ...events.payloads import storable_text
 from ...events.state import OpenApproval, Uncertain
-from ...events.verdicts import APPROVE, COMPLETED, FAILED, REJECT, UNCERTAIN
+from ...events.verdicts import APPROVE, COMPLETED, EDIT, FAILED, REJECT, RESPOND, UNCERTAIN
 from ..durations import Duration, to_ms
 from ..session import ENGINE, Stamped
 from . import given
@@ -89,6 +89,28 @@ class Rehearsal(Story):
     def reject(self, name: str | None = None, *, by: str | None = None, comment: str = "") -> None:
         """Declines what is proposed."""
         self._decide(name, REJECT, by, comment)
+
+    def edit(
+        self,
+        arguments: Mapping[str, Any],
+        name: str | None = None,
+        *,
+        by: str | None = None,
+        comment: str = "",
+    ) -> None:
+        """Changes the arguments of what is proposed, and approves what it is then."""
+        self._decide(name, EDIT, by, comment, self._data("the arguments", arguments))
+
+    def respond(self, answer: Any, name: str | None = None, *, by: str | None = None) -> None:
+        """Tells the workflow something instead of a decision: a text, or anything that is JSON."""
+        told = {"text": answer} if isinstance(answer, str) else answer
+        self._decide(name, RESPOND, by, "", self._data("the answer", told))
+
+    def change_artifact(self, artifact_id: str, version: str, *, by: str = "service") -> None:
+        """Says that something outside, which the session relies on, has another version now."""
+        what = given.text("the id of an artifact", artifact_id)
+        body = m.ChangeArtifact(what, given.text("the version of an artifact", version))
+        self._command(body, actor=by)
 
     def signal(self, name: str, data: Any = None, *, by: str = "service") -> None:
         """Sends a signal of this name with this data (anything that is JSON)."""
@@ -220,10 +242,17 @@ class Rehearsal(Story):
             if isinstance(one.event.body, r.CommandRefused):
                 raise Refused(one.event.body.reason, one.event.body.detail)
 
-    def _decide(self, name: str | None, decision: str, by: str | None, comment: str) -> None:
+    def _decide(
+        self,
+        name: str | None,
+        decision: str,
+        by: str | None,
+        comment: str,
+        data: r.Payload | None = None,
+    ) -> None:
         comment = given.sentence("comment", comment)
         asked = self._open_approval(name)
-        body = m.DecideApproval(asked.proposal_id, asked.digest, decision, comment)
+        body = m.DecideApproval(asked.proposal_id, asked.digest, decision, comment, data)
         self._command(body, actor=asked.approver if by is None else by)
 
     def _open_approval(self, name: str | None) -> OpenApproval:

@@ -19,7 +19,7 @@ from .asking import TurnContext
 from .claims import CLAIM_FAULTS, Claims, held_by
 from .definitions import Message, Workflow
 from .driver import Stretch
-from .facts import RESOLVES, STARTS
+from .facts import INFORMS, RESOLVES, STARTS, is_asked
 from .replay import Divergence, rebuild
 
 _IDLE = (Status.OPENED, Status.SUSPENDED)
@@ -62,6 +62,8 @@ def advance(
         _drop(stretch)
         return Advanced(_next_turn(workflows, state) if state.queue else [], None)
     if not isinstance(event.body, _RESUMES):
+        if stretch is not None and isinstance(event.body, INFORMS) and not is_asked(event.body):
+            stretch.learn(event.body)
         return Advanced([], stretch)
     try:
         if (
@@ -144,6 +146,7 @@ def _context(position: Position, facts: Facts) -> TurnContext:
         stretch,
         steps,
         facts.blobs,
+        position.state.message.actor if position.state.message is not None else "",
     )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ...events import records as r
-from .facts import ASKED, RESOLVES, WAITS
+from .facts import RESOLVES, WAITS, is_asked
 
 VERIFICATION_FAILED = "verification_failed"
 """The hold of a session whose verification failed and whose workflow did not catch it; a release verifies again."""
@@ -54,7 +54,7 @@ class Ahead:
         """Whether the verdict that is fed held the session and a release let it go on."""
         held = False
         for body in self._following():
-            if isinstance(body, ASKED):
+            if is_asked(body):
                 return False
             held = held or (isinstance(body, r.SessionHeld) and body.reason == VERIFICATION_FAILED)
             if held and isinstance(body, r.SessionReleased):
@@ -62,7 +62,7 @@ class Ahead:
         return False
 
     def _recorded(self) -> list[r.EventBody]:
-        return [body for body in self._following() if isinstance(body, ASKED)]
+        return [body for body in self._following() if is_asked(body)]
 
     def _following(self) -> Iterator[r.EventBody]:
         """The facts up to the next that resolves."""

@@ -9,18 +9,20 @@ from typing import Any
 from ...events import records as r
 from ...events.payloads import load_json
 from ...events.state import MESSAGE
+from ...events.verdicts import ANSWERED, APPROVED, EXPIRED, REJECTED
 from .definitions import Message
 from .errors import ActivityError, Uncertain
 
 
 @dataclass(frozen=True, slots=True)
-class Approval:
-    """How a proposal ended: `decision` is approved, rejected, expired or not_needed."""
+class Ended:
+    """How a proposal ended, which arguments stood in it then, and what was answered."""
 
-    granted: bool
     decision: str
-    actor: str
-    comment: str
+    actor: str = ""
+    comment: str = ""
+    arguments: r.Payload | None = None
+    answer: r.Payload | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +46,17 @@ def answer_of(event: r.Event, asked: Asked, handed: Handed) -> Answer | None:
     body, actor = event.body, event.envelope.actor
     match body:
         case r.ApprovalGranted():
-            return Answer(body.proposal_id, Approval(True, "approved", actor, body.comment))
+            request = asked(body.proposal_id)
+            shown = request.arguments if isinstance(request, r.ApprovalRequested) else None
+            given = None if shown is None else handed(shown)
+            return Answer(body.proposal_id, Ended(APPROVED, actor, body.comment, given))
         case r.ApprovalRejected():
-            return Answer(body.proposal_id, Approval(False, "rejected", actor, body.comment))
+            return Answer(body.proposal_id, Ended(REJECTED, actor, body.comment))
+        case r.ApprovalAnswered():
+            answer = handed(body.answer)
+            return Answer(body.proposal_id, Ended(ANSWERED, actor, answer=answer))
         case r.ApprovalExpired():
-            return Answer(body.proposal_id, Approval(False, "expired", "", ""))
+            return Answer(body.proposal_id, Ended(EXPIRED))
         case r.TimerFired():
             return Answer(body.timer_id)
         case r.SignalDelivered():

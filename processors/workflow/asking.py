@@ -14,7 +14,7 @@ from ...events import records as r
 from ...events.blobs import Blobs
 from ...events.errors import InvalidPayload, PayloadTooLarge
 from ...events.keys import effect_key
-from ...events.payloads import action_digest
+from ...events.payloads import action_digest, approval_terms
 from ..activities.definitions import Action
 from .ahead import LIVE, Ahead
 from .answers import Answer, answer_of
@@ -42,7 +42,8 @@ LOST = "another wait was over first"
 class TurnContext:
     """What identifies the stretch that is driven, the key for digests of its data, and the store of what is large.
 
-    `stretch` counts the `again`s of the turn so far, `steps` those that were asked for before it.
+    `stretch` counts the `again`s of the turn so far, `steps` those that were asked for before it; `requester` is whose
+    message the turn answers.
     """
 
     tenant: str
@@ -52,6 +53,7 @@ class TurnContext:
     stretch: int = 0
     steps: int = 0
     blobs: Blobs | None = None
+    requester: str = ""
 
 
 class Asking:
@@ -65,7 +67,10 @@ class Asking:
         self.ahead: Ahead = LIVE
         self._asked: list[r.EventBody] = []
         self._waits: dict[str, tuple[r.EventBody, Step]] = {}
-        self._grants: dict[bytes, list[str]] = {}
+        self._grants: list[r.ApprovalRequested] = []
+        self._relied: dict[str, str] = {}
+        """What this stretch relies on, in the version that holds now."""
+        self._relied_on: dict[str, str] = {}
         self._lost: set[str] = set()
         self._undos: set[str] = set()
         self.misuse = ""
@@ -81,7 +86,9 @@ class Asking:
         digest, arguments = self._identify(action)
         approval, proposal_id = "none", None
         if activity.approval is not None:
-            approval, proposal_id = self._use_grant(action, digest)
+            approval, granted = self._use_grant(action, arguments)
+            if granted is not None:
+                proposal_id, digest = granted.proposal_id, granted.digest
         step = self._next_step()
         activity_id = f"{context.turn}.{step}"
         return self._wait(
@@ -128,7 +135,10 @@ class Asking:
         rule = action.activity.approval
         if rule is None:
             raise WorkflowMisuse(f"activity {action.activity.name!r} has no approval rule")
-        digest, arguments = self._identify(action)
+        requester = self.context.requester if rule.four_eyes else ""
+        relies_on = tuple(r.Version(*known) for known in sorted(self._relied.items()))
+        terms = approval_terms(rule.quorum, requester, relies_on)
+        digest, arguments = self._identify(action, terms)
         step = self._next_step()
         proposal_id = f"{self.context.turn}.{step}-{digest.hex()[:16]}"
         return self._wait(
@@ -143,6 +153,9 @@ class Asking:
                 digest=digest,
                 approver=rule.approver,
                 expires_at_ms=self.now_ms + action.activity.approval_expires_ms,
+                quorum=rule.quorum,
+                requester=requester,
+                relies_on=relies_on,
             ),
         )
 
@@ -175,6 +188,7 @@ class Asking:
 
     def artifact(self, artifact_id: str, version: str) -> None:
         """Records a version that the turn relies on; see `Turn.artifact`."""
+        self._relied[artifact_id] = version
         self._ask(r.ArtifactRecorded(self.context.turn, self._next_step(), artifact_id, version))
 
     def version(self, change: str) -> bool:
@@ -233,6 +247,18 @@ class Asking:
             step = self._waits[recorded.activity_id][1]
             self._waits[recorded.activity_id] = (recorded, step)
 
+    def learn(self, body: r.EventBody) -> None:
+        """Takes note of what it did not ask for: another proposal in the place of its own, another version of its data."""
+        match body:
+            case r.ApprovalRequested(supersedes=str() as superseded) if superseded in self._waits:
+                step = self._waits.pop(superseded)[1]
+                step.wait_id = body.proposal_id
+                self._waits[body.proposal_id] = (body, step)
+            case r.ArtifactChanged() if body.artifact_id in self._relied:
+                self._relied[body.artifact_id] = body.version
+            case _:
+                pass
+
     def open_waits(self) -> list[str]:
         """What is still waited for, in words."""
         return [
@@ -253,7 +279,8 @@ class Asking:
     def _resolve(self, event: r.Event) -> Step | None:
         """The step that this fact ends, with its value; none where it ends nobody's wait."""
         if isinstance(event.body, r.ApprovalGranted):
-            self._grants.setdefault(event.body.digest, []).append(event.body.proposal_id)
+            asked = self._waits.get(event.body.proposal_id, (None,))[0]
+            self._grants += [asked] if isinstance(asked, r.ApprovalRequested) else []
         answer = answer_of(
             event, lambda wait_id: self._waits.get(wait_id, (None,))[0], self.claims.handed
         )
@@ -273,16 +300,34 @@ class Asking:
         self._waits[wait_id] = (asked, step)
         return step
 
-    def _use_grant(self, action: Action[Any], digest: bytes) -> tuple[str, str | None]:
+    def _use_grant(
+        self, action: Action[Any], arguments: r.Payload
+    ) -> tuple[str, r.ApprovalRequested | None]:
+        """How the action may run, and the approval that it uses up: of these arguments, by the rule as it is now."""
         if not action.needs_approval():
             return "exempt", None
-        granted = self._grants.get(digest)
-        if not granted:
-            rule = action.activity.approval
-            raise UnapprovedAction(action.activity.name, rule.approver if rule else "")
-        return "granted", granted.pop(0)
+        rule, drift = action.activity.approval, ""
+        for granted in self._grants:
+            if (granted.name, granted.arguments.digest) != (action.activity.name, arguments.digest):
+                continue
+            terms = approval_terms(granted.quorum, granted.requester, granted.relies_on)
+            if self._identify(action, terms)[0] != granted.digest:
+                continue
+            drift = self._drift(granted)
+            if not drift:
+                self._grants.remove(granted)
+                return "granted", granted
+        raise UnapprovedAction(action.activity.name, rule.approver if rule else "", drift)
 
-    def _identify(self, action: Action[Any]) -> tuple[bytes, r.Payload]:
+    def _drift(self, granted: r.ApprovalRequested) -> str:
+        """What the action was made from and is no more, in words; nothing where all of it holds."""
+        return ", ".join(
+            f"{v.name} was {v.version} and is {self._relied[v.name]} now"
+            for v in granted.relies_on
+            if self._relied.get(v.name, v.version) != v.version
+        )
+
+    def _identify(self, action: Action[Any], terms: bytes = b"") -> tuple[bytes, r.Payload]:
         activity, key = action.activity, self.context.digest_key
         try:
             arguments = self.payload(action.arguments)
@@ -296,7 +341,7 @@ class Asking:
             ) from error
         approver = activity.approval.approver if activity.approval else ""
         data = self.claims.bytes_of(arguments)
-        digest = action_digest(activity.name, activity.contract.word, data, approver, key)
+        digest = action_digest(activity.name, activity.contract.word, data, approver, key, terms)
         return digest, arguments
 
     def _next_step(self) -> int:

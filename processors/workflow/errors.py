@@ -19,12 +19,16 @@ class ActivityError(Exception):
 
 
 class UnapprovedAction(ActivityError):
-    """A gated action was run without a live approval of exactly these arguments."""
+    """A gated action was run without a live approval of exactly these arguments.
 
-    def __init__(self, name: str, approver: str) -> None:
+    `drift` says what changed since one was given: then it counts no more, and is to be asked for again.
+    """
+
+    def __init__(self, name: str, approver: str, drift: str = "") -> None:
+        why = f", since {drift}" if drift else ""
         told = (
-            f"{name} needs the approval of {approver!r} for these arguments: "
-            "'await turn.approval(action)' first, and run the same action"
+            f"{name} needs the approval of {approver!r} for these arguments{why}: "
+            "'await turn.approval(action)' first, and run the action that it gives"
         )
         super().__init__(
             name,

@@ -25,10 +25,13 @@ ASKED = (
     | r.ActivityCancelled
     | r.WaitWithdrawn
 )
-"""Facts that a workflow asks for; the last four where `first` lets a wait go."""
+"""Facts that a workflow asks for; the last four where `first` lets a wait go. See `is_asked` for one that may not be."""
 
 WAITS = r.ActivityRequested | r.ApprovalRequested | r.TimerSet | r.SignalAwaited | r.InboxAwaited
 """Those among them that begin a wait."""
+
+INFORMS = r.ApprovalRequested | r.ArtifactChanged
+"""Facts that a stretch takes note of without going on, where it has not asked for them."""
 
 RESOLVES = (
     r.ActivityCompleted
@@ -38,11 +41,19 @@ RESOLVES = (
     | r.ApprovalGranted
     | r.ApprovalRejected
     | r.ApprovalExpired
+    | r.ApprovalAnswered
     | r.TimerFired
     | r.SignalDelivered
     | r.InboxTaken
 )
 """Facts that end a wait, or may (`ActivityUncertain`); every other one passes the workflow by."""
+
+
+def is_asked(body: r.EventBody) -> bool:
+    """Whether a workflow asked for it: a proposal that takes another one's place is the engine's own."""
+    return isinstance(body, ASKED) and not (
+        isinstance(body, r.ApprovalRequested) and body.supersedes is not None
+    )
 
 
 def describe(body: r.EventBody) -> str:

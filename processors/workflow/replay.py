@@ -19,7 +19,7 @@ from .ahead import LIVE, Ahead
 from .asking import TurnContext
 from .definitions import Message, Workflow
 from .driver import Stretch
-from .facts import ASKED, RESOLVES, STARTS, describe, step_of
+from .facts import INFORMS, RESOLVES, STARTS, describe, is_asked, step_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def rebuild(
         body = event.body
         if isinstance(body, STARTS):
             asked.extend(stretch.start(event.envelope.at_ms, Ahead(journal, at)))
-        elif isinstance(body, ASKED):
+        elif is_asked(body):
             difference = _compare(body, asked.popleft() if asked else None)
             if difference is not None:
                 stretch.drop()
@@ -65,6 +65,8 @@ def rebuild(
                 return _difference(None, asked[0])
             stretch.ahead = Ahead(journal, at)
             asked.extend(stretch.feed(event))
+        elif isinstance(body, INFORMS):
+            stretch.learn(body)
         elif isinstance(body, r.SessionReleased):
             held_ms = event.envelope.at_ms - stretch.now_ms
             stretch.now_ms = event.envelope.at_ms

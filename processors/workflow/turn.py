@@ -13,7 +13,8 @@ from pydantic import ValidationError
 from ..activities.definitions import Action, problems
 from ..durations import Duration
 from ..stored_json import read_json
-from .answers import Approval
+from .answers import Ended
+from .approval import NOT_NEEDED, Approval, approval_of
 from .definitions import Message
 from .engine import (
     Engine,
@@ -78,17 +79,18 @@ class Turn:
         return result
 
     @noted
-    async def approval(self, action: Action[Any]) -> Approval:
+    async def approval(self, action: Action[R]) -> Approval[R]:
         """Asks for approval of this action; at once where its rule asks nobody. An approval is used by one `run`.
 
-        An approval that was not used is gone with the stretch: `again` has to ask anew.
+        Run the `action` of what it returns: an approver may have changed the arguments, and approved those. An approval
+        that was not used is gone with the stretch: `again` has to ask anew.
         """
         await self._here()
         checked_action(action, "approval")
         if not action.needs_approval():
-            return Approval(granted=True, decision="not_needed", actor="", comment="")
-        decided: Approval = await (await self._to_wait()).approval(action)
-        return decided
+            return Approval(True, NOT_NEEDED, actor="", comment="", action=action)
+        ended: Ended = await (await self._to_wait()).approval(action)
+        return approval_of(action, ended)
 
     @noted
     async def sleep(self, duration: Duration) -> None:

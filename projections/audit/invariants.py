@@ -59,6 +59,9 @@ ONE_DECISION = 23
 DECISION_BINDS = 24
 """What was approved is what runs, by digest."""
 
+AUTHORITY = 25
+"""Nobody approves twice, nor what is done for himself, and as many do as must."""
+
 NO_UNAPPROVED_START = 26
 """What needs an approval starts after it was granted, and before it expired."""
 

@@ -99,7 +99,12 @@ def _closes(body: r.EventBody, turn: _Turn) -> None:
         case r.ActivityUncertain() if body.activity_id in turn.decides:
             turn.waits.pop(body.activity_id, None)
         case (
-            r.ApprovalGranted() | r.ApprovalRejected() | r.ApprovalExpired() | r.ApprovalWithdrawn()
+            r.ApprovalGranted()
+            | r.ApprovalRejected()
+            | r.ApprovalExpired()
+            | r.ApprovalAnswered()
+            | r.ApprovalVoided()
+            | r.ApprovalWithdrawn()
         ):
             turn.waits.pop(body.proposal_id, None)
         case r.TimerFired() | r.TimerCancelled():

@@ -16,7 +16,7 @@ from .processors.activities.credentials import Access, credentials
 from .processors.activities.definitions import Action, Activity, activity
 from .processors.activities.inside import cancelled, heartbeat, progress
 from .processors.activities.rules import Needs
-from .processors.workflow.answers import Approval
+from .processors.workflow.approval import Approval
 from .processors.workflow.definitions import Message, Workflow, workflow
 from .processors.workflow.errors import (
     ActivityError,

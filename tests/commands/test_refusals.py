@@ -69,7 +69,7 @@ REFUSALS = {
     "a word that is no decision": (
         m.DecideApproval("1.3-ab", b"\x01", "maybe", ""),
         "unknown_decision",
-        "decision 'maybe' is neither 'approve' nor 'reject': say one of them",
+        "decision 'maybe' is none of approve, reject, edit, respond: say one of them",
     ),
     "decided before": (
         m.DecideApproval("1.0-cd", b"\x01", APPROVE, ""),

@@ -8,6 +8,7 @@ WRITTEN_BY = {
     2: "11da30c8684a7c57",
     3: "3b1eedc6acd5c4f9",
     4: "77ff7efc7fe38277",
+    5: "9cf75beacefe12f3",
 }
 """The schema that each version of the fold stores. A new schema, or a fold that means something else, is a new line."""
 

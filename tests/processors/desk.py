@@ -212,11 +212,13 @@ class Hand:
         *,
         proposal: r.ApprovalRequested | None = None,
         actor: str = "sue",
+        data: Any = None,
     ) -> list[r.EventBody]:
         """A decision about the newest proposal."""
         asked = proposal or self.last(r.ApprovalRequested)
+        given = None if data is None else json_payload(data, KEY)
         return self.give(
-            DecideApproval(asked.proposal_id, asked.digest, decision, "fine"), actor=actor
+            DecideApproval(asked.proposal_id, asked.digest, decision, "fine", given), actor=actor
         )
 
     def wake(self) -> list[r.EventBody]:

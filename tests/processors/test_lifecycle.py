@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from tests.processors.desk import KEY, Desk, Hand, find_order, refund
-from wakeful import ActivityError, Message, Turn, Write, activity, workflow
+from wakeful import ActivityError, Message, Needs, Turn, Write, activity, workflow
 from wakeful.commands.models import OpenSession, ResolveActivity, SendSignal
 from wakeful.events.evolve import evolve
 from wakeful.events.payloads import json_payload
@@ -25,6 +25,22 @@ HOUR_MS = 3_600_000
 async def wire(cents: int) -> str:
     """Must not run twice."""
     return f"wired {cents}"
+
+
+@activity(
+    contract=Write(idempotent=True),
+    approval=Needs("supervisor", expires="1h", quorum=2),
+)
+async def wire_twice(cents: int, *, key: str) -> str:
+    """Two people must approve it."""
+    return key
+
+
+@workflow("board", version=1)
+async def board(turn: Turn, desk: Desk, message: Message) -> Desk:
+    """Asks two people."""
+    await turn.approval(wire_twice.call(500))
+    return desk
 
 
 @workflow("listener", version=1)
@@ -147,6 +163,13 @@ def other_code(hand: Hand, patch: pytest.MonkeyPatch) -> None:
     hand.result("1.1", 50)
 
 
+def edited_by_one_of_two(hand: Hand, _patch: pytest.MonkeyPatch) -> None:
+    hand.redeploy(board, wire_twice)
+    hand.workflow = "board"
+    hand.open()
+    hand.decide("edit", data={"cents": 400})
+
+
 STORIES: dict[str, Story] = {
     "completed": after(
         lambda hand: hand.open(last=True),
@@ -156,6 +179,11 @@ STORIES: dict[str, Story] = {
     "suspended and told more": after(suspended, lambda hand: hand.say("more")),
     "failed": after(running, lambda hand: hand.failure("1.1")),
     "granted": after(waiting, lambda hand: hand.decide("approve")),
+    "answered": after(waiting, lambda hand: hand.decide("respond", data="ask again")),
+    "answered while held": held_while(
+        waiting, lambda hand: hand.decide("respond", data="ask again")
+    ),
+    "edited by one of two": edited_by_one_of_two,
     "rejected": after(waiting, lambda hand: hand.decide("reject")),
     "expired": after(waiting, days_pass, lambda hand: hand.wake()),
     "woken": after(asleep, days_pass, lambda hand: hand.wake()),

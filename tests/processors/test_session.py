@@ -78,6 +78,7 @@ def test_a_park_event_says_what_is_owed_and_what_may_come(hand: Hand) -> None:
         "SendSignal": True,
         "StartTurn": True,
         "ResolveActivity": False,
+        "ChangeArtifact": False,
     }
 
 

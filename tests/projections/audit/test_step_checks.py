@@ -131,6 +131,46 @@ def test_24_an_action_that_is_not_the_approved_one_is_found(begin, found):
     assert found(begin(on(r.ActivityRequested, swap)).story().evidence()) == {24}
 
 
+def test_24_a_grant_of_what_is_made_from_old_data_is_found(begin, found):
+    relied = (r.Version("order", "v1"),)
+
+    def relies(body):
+        known = [r.ArtifactRecorded(1, body.step, "order", "v2"), replace(body, relies_on=relied)]
+        return [*known]
+
+    assert 24 in found(begin(on(r.ApprovalRequested, relies)).story().evidence())
+
+
+def test_25_a_grant_by_fewer_than_must_or_by_whom_it_is_for_is_found(begin, found):
+    few = begin(on(r.ApprovalRequested, lambda body: [replace(body, quorum=2)])).story()
+    assert found(few.evidence()) == {25}
+    own = begin(on(r.ApprovalRequested, lambda body: [replace(body, requester="ann")])).story()
+    assert found(own.evidence()) == {25}
+
+
+def test_25_a_vote_that_is_counted_twice_or_one_too_many_is_found(begin, found):
+    asks = on(r.ApprovalRequested, lambda body: [replace(body, quorum=2)])
+    twice = begin(
+        lambda body: (
+            [r.ApprovalVoted(body.proposal_id, DIGEST, ""), body]
+            if isinstance(body, r.ApprovalGranted)
+            else asks(body)
+        )
+    ).story()
+    assert found(twice.evidence()) == {25}
+    many = begin(
+        on(r.ApprovalGranted, lambda body: [r.ApprovalVoted(body.proposal_id, DIGEST, ""), body])
+    ).story()
+    assert found(many.evidence()) == {25}
+
+
+def test_23_a_proposal_in_the_place_of_one_that_stands_is_found(begin, found):
+    def renew(body):
+        return [body, replace(body, proposal_id="1.2.2-p", supersedes=body.proposal_id)]
+
+    assert 23 in found(begin(on(r.ApprovalRequested, renew)).story().evidence())
+
+
 @pytest.mark.parametrize(
     "instead",
     [
