@@ -12,9 +12,6 @@ from ...commands.check import Refusal
 from ...commands.keyring import Evidence, Key
 from ...commands.signatures import signed_bytes
 from ...events import evolve
-from ...events.log.protocol import Record
-from ...processors.activities import settled
-from ...processors.activities.settled import result_id
 from ...schemas import bundled
 from .planting import Mutant, plant
 
@@ -67,10 +64,6 @@ def _forgets_who_vouched(*said: object) -> object:
     return replace(_parked(*said), vouched_by=None)  # type: ignore[arg-type]
 
 
-def _anybodys_result(record: Record, _identity: object) -> str | None:
-    return result_id(record)
-
-
 IDENTITY_MUTANTS: tuple[Mutant, ...] = (
     Mutant("verifies no signature", plant((keyring, "verifies", lambda *_: True)), seed=3),
     Mutant(
@@ -107,10 +100,5 @@ IDENTITY_MUTANTS: tuple[Mutant, ...] = (
         "forgets who vouched for what it keeps",
         plant((evolve, "_parked", _forgets_who_vouched)),
         seed=16,
-    ),
-    Mutant(
-        "worker takes anybody's word for a result",
-        plant((settled, "result_id", _anybodys_result)),
-        seed=4_288,
     ),
 )
