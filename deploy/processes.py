@@ -41,24 +41,18 @@ from ..processors.activities.worker import (
     run_until_signalled,
 )
 from ..processors.app import App
-from ..processors.failpoints import Failpoints, kill_self
 from ..processors.handler import CommandHandler
 from ..processors.in_hand import NotedInHand
 from ..processors.loop import Loop, LoopFailed, LoopSettings
 from ..processors.time_limit import LAST_WORDS_S, TimeLimit
 from .blobs import blobs_of, prove_blobs
 from .clock import SystemClock
+from .crash_points import crash_points
 from .exits import Exit, Stopped
 from .identity import identity_of
 from .own_name import own_name
 from .policies import opened_control
 from .settings import Settings
-
-INSIDE = "p.commit_sent"
-"""The crash point whose kill must land inside the call that follows it."""
-
-INSIDE_S = 0.001
-"""How long that kill waits: time for the call to begin, and shorter than a commit."""
 
 POSTGRES_LIMIT_S = 10.0
 """How long a projector waits for its database before its supervisor tries again."""
@@ -329,32 +323,6 @@ def _spare_collections() -> None:
     """Keeps the cycle collector away from what was loaded, and lets it look seldom."""
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
-
-
-def crash_points(
-    settings: Settings, pause: Callable[[float], object] = time.sleep
-) -> Callable[[str], None]:
-    """`hit` for this process; see the module. `pause` takes seconds, and holds up the kill inside a call."""
-    passing = ""
-
-    def kill_soon() -> None:
-        pause(INSIDE_S)
-        kill_self()
-
-    def crash() -> None:
-        if passing == INSIDE:
-            threading.Thread(target=kill_soon, daemon=True).start()
-        else:
-            kill_self()
-
-    points = Failpoints.from_text(settings.failpoint, crash)
-
-    def hit(name: str) -> None:
-        nonlocal passing
-        passing = name
-        points.hit(name)
-
-    return hit
 
 
 @contextmanager

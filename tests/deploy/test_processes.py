@@ -16,7 +16,7 @@ from wakeful.processors.loop import LoopFailed
 
 PROGRAM = """
 import sys, threading, time
-from wakeful.deploy.processes import crash_points
+from wakeful.deploy.crash_points import crash_points
 from wakeful.deploy.settings import Settings
 returned = threading.Event()
 pauses = {"handshake": lambda _s: returned.wait(), "clock": time.sleep}
