@@ -138,6 +138,8 @@ def steps_go_on(events: Sequence[Event]) -> Iterator[str]:
             turn, step = getattr(event.body, "turn", None), getattr(event.body, "step", None)
             if turn is None or step is None or isinstance(event.body, r.NondeterminismFound):
                 continue
+            if isinstance(event.body, r.ApprovalRequested) and event.body.supersedes is not None:
+                continue  # the step of the proposal whose place it takes
             if (turn, step) in seen:
                 yield f"{session} asked for step {step} of turn {turn} twice"
             seen.add((turn, step))

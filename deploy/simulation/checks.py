@@ -20,7 +20,7 @@ from ...events.headers import dead_letter_in
 from ...events.log.protocol import Place, Record
 from ...events.payloads import load_json
 from ...events.records import Event
-from ...events.verdicts import APPROVE, GRANTED, REJECT
+from ...events.verdicts import GRANTED
 from ...processors.activities.settled import result_id
 from ...processors.simulation.actors import DIGEST_KEY, GROUP
 from ...processors.simulation.clock import START_MS
@@ -94,7 +94,8 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
     findings.extend("quotas", others_are_let_in(evidence))
     findings.extend("I21", _log_time(evidence, events))
     findings.extend("I27", vouched(evidence, events, commands))
-    findings.extend("I24", _decisions_name_what_they_decide(events, commands))
+    load = partial(_load, world)
+    findings.extend("I24", deciding.decisions_name_what_they_decide(events, commands, load))
     control = world.log.dump(world.topics.control)
     findings.extend("I25", deciding.decisions_are_allowed(control, events))
     findings.extend("I25f", deciding.policies_are_fresh(world, events))
@@ -103,7 +104,6 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
     findings.extend("I5", _messages_once(events))
     findings.extend("I26", _gates_hold(world, events))
     findings.extend("I17", _effects(world, events))
-    load = partial(_load, world)
     findings.extend("I17p", payments(world.downstream.bank, events, load))
     findings.extend("signals", arriving.signals(events))
     findings.extend("messages", arriving.messages(events))
@@ -172,27 +172,6 @@ def _log_time(evidence: Evidence, events: Sequence[Event]) -> Iterator[str]:
         if envelope.at_ms != now[session]:
             off = envelope.at_ms - now[session]
             yield f"{envelope.session_id} seq {envelope.seq} is {off} ms off the log's time"
-
-
-def _decisions_name_what_they_decide(
-    events: Sequence[Event], commands: dict[tuple[int, int], m.Command]
-) -> Iterator[str]:
-    """A grant or rejection is caused by a decision about that very proposal, digest and verdict, and by its actor."""
-    for event in events:
-        body, cause = event.body, event.envelope.cause
-        if not isinstance(body, r.ApprovalGranted | r.ApprovalRejected):
-            continue
-        command = commands.get((cause.partition, cause.offset))
-        asked = command.body if command else None
-        verdict = APPROVE if isinstance(body, r.ApprovalGranted) else REJECT
-        if not isinstance(asked, m.DecideApproval) or (
-            asked.proposal_id,
-            asked.digest,
-            asked.decision,
-        ) != (body.proposal_id, body.digest, verdict):
-            yield f"{type(body).__name__} of {body.proposal_id} is not what its command asked for: {asked}"
-        if command is not None and command.header.actor != event.envelope.actor:
-            yield f"{body.proposal_id} was decided by {command.header.actor}, not by {event.envelope.actor}"
 
 
 def _messages_once(events: Sequence[Event]) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...commands import decide as deciding
+from ...commands import decisions as deciding
 from ...commands.policy import Policy
 from ...events.log.protocol import Record
 from ...processors.control import Control

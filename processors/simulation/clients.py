@@ -18,6 +18,7 @@ from ...events.records import Failure, Outcome
 from ...events.verdicts import APPROVE, REJECT
 from . import arrivals
 from .actors import DIGEST_KEY, Scene
+from .boards import Board
 from .forgers import TENANT, Forger
 from .workload import QUEUES, script
 
@@ -57,6 +58,7 @@ class Clients:
         numbers = range(scene.plan.partitions)
         tasks = [Place(scene.topics.activities(queue), n) for queue in QUEUES for n in numbers]
         self._forger = Forger(scene.plan.seed, scene.log, scene.topics, tasks)
+        self._board = Board(scene.plan.seed, DIGEST_KEY, scene.blobs)
         self._number = 0
         self._left = scene.plan.commands
         self._opened: set[int] = set()
@@ -121,7 +123,10 @@ class Clients:
         while self._fresh:
             proposal = self._fresh.pop(0)
             roll = self._scene.rng.random()
-            if roll < 0.8:
+            if self._board.sits:
+                meets = self._board.decide if roll < 0.6 else self._board.agree
+                meets(proposal, self._from_member)
+            elif roll < 0.8:
                 self._answer(proposal, APPROVE if roll < 0.55 else REJECT)
         self._resolver.calm_step()
         if self._scene.plan.seed % 2 == 0:  # in the others nobody wakes what the engine must wake
@@ -179,7 +184,7 @@ class Clients:
             self._be_hostile(session_id)
 
     def _message(self) -> m.SendMessage:
-        message = {"text": script(self._scene.rng)}
+        message = {"text": self._board.script(script(self._scene.rng))}
         return m.SendMessage(put_payload(message, TENANT, DIGEST_KEY, self._scene.blobs))
 
     def _send(
@@ -190,6 +195,7 @@ class Clients:
         skew_ms: int = 0,
         expected_seq: int | None = None,
         command_id: str | None = None,
+        actor: str | None = None,
     ) -> None:
         self._number += 1
         header = m.CommandHeader(
@@ -197,7 +203,7 @@ class Clients:
             session_id=session_id,
             command_id=command_id or f"c{self._number}",
             issued_at_ms=self._scene.clock.ms + skew_ms,
-            actor=self._scene.rng.choice(("ann", "bob")),
+            actor=actor or self._scene.rng.choice(("ann", "bob")),
             on_behalf_of=None,
             channel="simulation",
             expected_seq=expected_seq,
@@ -237,6 +243,9 @@ class Clients:
 
     def _decide(self, proposal: Outcome) -> None:
         """Mostly right; sometimes about another digest, or twice, or both ways."""
+        if self._board.sits:
+            self._board.decide(proposal, self._from_member)
+            return
         roll = self._scene.rng.random()
         if roll < 0.5:
             self._answer(proposal, APPROVE)
@@ -247,6 +256,9 @@ class Clients:
             self._answer(proposal, REJECT)
         elif roll < 0.95:
             self._answer(proposal, APPROVE, digest=b"of another action")
+
+    def _from_member(self, session_id: str, body: m.CommandBody, actor: str) -> None:
+        self._send(session_id, body, actor=actor)
 
     def _decide_wrongly(self, session_id: str) -> None:
         """An old proposal, one that never was, none at all, or one of another session."""

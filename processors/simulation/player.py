@@ -13,9 +13,17 @@ from pydantic import BaseModel
 
 from ..activities.definitions import Action
 from ..workflow.definitions import Message, workflow
-from ..workflow.errors import ActivityError, Uncertain, VerificationFailed, WrongSignal
+from ..workflow.errors import (
+    ActivityError,
+    UnapprovedAction,
+    Uncertain,
+    VerificationFailed,
+    WrongSignal,
+)
 from ..workflow.turn import Turn
+from .boards import PRICES
 from .tools import (
+    bonus,
     charge,
     check_outcome,
     crunch,
@@ -68,12 +76,29 @@ async def player(turn: Turn, memory: Memory, message: Message) -> Memory:
 
 
 async def _refund(turn: Turn, cents: int) -> int:
-    action = refund.call(cents)
-    if not (await turn.approval(action)).granted:
+    asked = await turn.approval(refund.call(cents))
+    if not asked.granted:
         await turn.say("declined")
         return 0
-    await turn.run(action)
-    return cents
+    await turn.run(asked.action)
+    return int(asked.action.arguments["cents"])
+
+
+async def _ask_the_board(turn: Turn, step: str, cents: int) -> None:
+    """What two must approve; or what relies on prices, and comes a moment after its approval."""
+    if step == "rely":
+        await turn.artifact(PRICES, f"v{turn.number}")
+        asked = await turn.approval(refund.call(cents))
+        await turn.sleep(0.5)
+    else:
+        asked = await turn.approval(bonus.call(cents))
+    if not asked.granted:
+        await turn.say(f"{asked.decision} {asked.answer}")
+        return
+    try:
+        await turn.say(await turn.run(asked.action))
+    except UnapprovedAction:
+        await turn.say("approved no more")
 
 
 async def _other(turn: Turn, step: str, argument: str) -> None:
@@ -94,6 +119,8 @@ async def _other(turn: Turn, step: str, argument: str) -> None:
                 await turn.say(f"{error.failure.type} {turn.now():%H:%M:%S}")
         case "break":  # nobody catches it: the session fails
             await turn.run(fragile.call(argument))
+        case "bonus" | "rely":
+            await _ask_the_board(turn, step, int(argument))
         case "sneak":  # gated, and nobody asked
             await turn.run(refund.call(5_000))
         case "complete":

@@ -58,6 +58,18 @@ async def refund(cents: int, *, key: str) -> str:
 
 
 @activity(
+    contract=Write(idempotent=True),
+    queue="payments",
+    timeout="5s",
+    schedule_to_close="30s",
+    approval=Needs("board", expires="4s", quorum=2, four_eyes=True),
+)
+async def bonus(cents: int, *, key: str) -> str:
+    """A write that two people guard, neither of them the one who asked for it."""
+    return World.downstream.pay(key, f"bonus {cents}")
+
+
+@activity(
     contract=Read(),
     timeout="5s",
     schedule_to_close="30s",

@@ -35,6 +35,11 @@ class _Turn:
     decides: set[str] = field(default_factory=set)
 
 
+def _superseding(body: r.EventBody) -> bool:
+    """Whether it is the step of the proposal whose place it takes."""
+    return isinstance(body, r.ApprovalRequested) and body.supersedes is not None
+
+
 def stretches(history: History) -> Iterator[Violation]:
     """39: within a turn steps and stretches count up, and a stretch ends with nothing open."""
     for facts in history.sessions.values():
@@ -46,10 +51,10 @@ def stretches(history: History) -> Iterator[Violation]:
             elif isinstance(body, r.TurnContinued):
                 yield from _continued(fact, body, turn)
             elif isinstance(body, _STEPPED):
-                if body.step <= turn.step:
+                if body.step <= turn.step and not _superseding(body):
                     told = f"{type(body).__name__} is step {body.step} of turn {turn.turn}, after step {turn.step}"
                     yield of(fact, ROLL_OVER, told)
-                turn.step = body.step
+                turn.step = max(turn.step, body.step)
                 _opens(body, turn)
             else:
                 _closes(body, turn)

@@ -1,0 +1,82 @@
+"""People who do more than say yes or no: they edit, answer, decide together or twice, and tell that data has changed.
+
+Only in some seeds, and by random numbers of their own.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from ...commands import models as m
+from ...events.blobs import Blobs, put_payload
+from ...events.records import Outcome
+from ...events.verdicts import APPROVE, EDIT, REJECT, RESPOND
+from .forgers import TENANT
+
+BOARDS = (4, 17, 30)
+"""Of so many kinds of seeds those with boards in them."""
+
+KINDS_OF_SEEDS = 43
+
+MEMBERS = ("ann", "bob", "cid", "dora")
+
+PRICES = "prices"
+"""What the actions that rely on something rely on."""
+
+WORDS = ("bonus:700", "bonus:90", "rely:600", "rely:50", "refund:800")
+
+Send = Callable[[str, m.CommandBody, str], None]
+"""Sends a command to a session, from one of the members."""
+
+
+class Board:
+    """The members, and what they make of a proposal."""
+
+    def __init__(self, seed: int, digest_key: bytes, blobs: Blobs) -> None:
+        self.sits = seed % KINDS_OF_SEEDS in BOARDS
+        self._rng = random.Random(f"board/{seed}")
+        self._digest_key = digest_key
+        self._blobs = blobs
+        self._versions = 0
+
+    def script(self, text: str) -> str:
+        """The same turn, with something for the board in it."""
+        if not self.sits:
+            return text
+        return " ".join([*self._rng.choices(WORDS, k=self._rng.randint(1, 2)), text])
+
+    def decide(self, proposal: Outcome, send: Send) -> None:
+        """One of their ways with a proposal."""
+        rng, session_id = self._rng, proposal.session_id
+        first, second = rng.sample(MEMBERS, 2)
+        roll = rng.random()
+        if roll < 0.25:
+            send(session_id, self._decision(proposal, EDIT, {"cents": rng.randint(1, 999)}), first)
+        elif roll < 0.33:
+            send(session_id, self._decision(proposal, RESPOND, {"text": "why so much?"}), first)
+        elif roll < 0.6:  # just before a decision, or just after it
+            pair: list[m.CommandBody] = [self.change(), self._decision(proposal, APPROVE)]
+            for body in pair if roll < 0.5 else reversed(pair):
+                send(session_id, body, first)
+        elif roll < 0.65:
+            send(session_id, self._decision(proposal, REJECT), first)
+        else:
+            both = (first, first, second) if roll < 0.85 else (first, second)
+            for member in both:
+                send(session_id, self._decision(proposal, APPROVE), member)
+
+    def agree(self, proposal: Outcome, send: Send) -> None:
+        """All of them say yes."""
+        for member in MEMBERS:
+            send(proposal.session_id, self._decision(proposal, APPROVE), member)
+
+    def change(self) -> m.ChangeArtifact:
+        """The news of another version, or of the one that is known."""
+        self._versions += self._rng.random() < 0.8
+        return m.ChangeArtifact(PRICES, f"p{self._versions}")
+
+    def _decision(self, proposal: Outcome, decision: str, data: object = None) -> m.DecideApproval:
+        stored = None if data is None else put_payload(data, TENANT, self._digest_key, self._blobs)
+        shown = proposal.digest or b""
+        return m.DecideApproval(proposal.proposal_id or "", shown, decision, "", stored)
