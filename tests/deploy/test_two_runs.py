@@ -24,6 +24,7 @@ def test_the_run_that_was_there_first_ends_and_names_the_other(
             cluster_id=endpoints.cluster_id,
             namespace=namespace,
             home=tmp_path / name,
+            insecure=True,
         )
         for name in ("one", "other")
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from wakeful.commands.wire import encode_command
 from wakeful.events.headers import record_headers
 from wakeful.events.keys import session_key
 from wakeful.events.log.kafka import KafkaLog
-from wakeful.events.log.protocol import Fatal, LogFault, Place
+from wakeful.events.log.protocol import Fatal, Isolation, LogFault, Place
 from wakeful.events.payloads import json_payload
 from wakeful.events.topics import Topics
 from wakeful.processors import stalls as module
@@ -208,8 +209,16 @@ def test_a_broker_tells_markers_from_records_and_an_open_transaction_from_both(
         for _ in range(2):
             stalls.look({place: 0}, next(now))
         again.commit()
+        wait_for_markers(log, place)
         stalls.look({place: 0}, next(now))
         with pytest.raises(LogFault, match=r"has a record at offset \d+ and did not deliver it"):
             stalls.look({place: 0}, next(now))
         again.abandon()
         log.delete_topics([spec.name])
+
+
+def wait_for_markers(log: KafkaLog, place: Place) -> None:
+    """A commit is answered when it is decided; its markers come a moment later."""
+    limit = monotonic() + 30
+    while log.ends([place], Isolation.COMMITTED) != log.ends([place], Isolation.UNCOMMITTED):
+        assert monotonic() < limit, "no markers after 30 s"
