@@ -136,7 +136,7 @@ def run_processor(settings: Settings, app: App, ordinal: int) -> Exit:
             app,
             facts,
             always_replay=settings.always_replay,
-            limit=TimeLimit(),
+            limit=TimeLimit(give_up=_stubborn),
             last_words=TimeLimit(LAST_WORDS_S),
             in_hand=NotedInHand(folder / f"{settings.namespace}.in-hand"),
         )
@@ -338,6 +338,12 @@ def on_signal(stop: Callable[[], None]) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _stubborn() -> None:
+    """Ends a process whose workflow swallows every interruption: the third death of one command holds its session."""
+    logger.error("the process gives up: a workflow catches its own interruption, again and again")
+    os._exit(Exit.FAULT)
 
 
 def _pause(stopped: threading.Event, faults: int) -> None:

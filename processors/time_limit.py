@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from importlib import import_module
 from types import FrameType, TracebackType
 from typing import Any
@@ -34,8 +35,11 @@ OVERDUE_S = 1e-6
 DEBUGGERS = frozenset({"bdb", "pdb", "pydevd", "_pydevd_bundle", "_pydevd_sys_monitoring"})
 """Modules and packages that are on the stack while a person looks at it."""
 
-PAIRS_S = (2e-6, 4e-6, 8e-6, 16e-6, 32e-6)
-"""How soon the second of a pair follows, in turn: how long a loop takes to go back is its own affair."""
+PAIRS_S = (2e-6, 4e-6, 8e-6, 16e-6, 32e-6, 64e-6, 128e-6, 256e-6)
+"""How soon the second of a pair follows, in turn: how long a loop takes to go back is its own affair, and the machine's."""
+
+STUBBORN, STUBBORN_S = 60, 5.0
+"""Interruptions that a workflow may swallow, and for how long after the first, before its process gives up."""
 
 
 _SIGALRM = int(getattr(signal, "SIGALRM", 0))  # Windows has none
@@ -51,9 +55,19 @@ class TimeLimit:
     process was stopped counts for a fifth of the limit at most. Nothing is raised in what follows the context.
     """
 
-    def __init__(self, limit_s: float = LIMIT_S, *, parts: int = PARTS) -> None:
+    def __init__(
+        self,
+        limit_s: float = LIMIT_S,
+        *,
+        parts: int = PARTS,
+        give_up: Callable[[], object] | None = None,
+        stubborn_s: float = STUBBORN_S,
+    ) -> None:
+        """`give_up` is called where a workflow swallows all interruptions; it ends the process, which is noted."""
         self._limit_s = limit_s
         self._parts = parts
+        self._give_up, self._stubborn_s = give_up, stubborn_s
+        self._stuck_s = 0.0
         self._inside = False
         self._alarms = 0
 
@@ -78,6 +92,11 @@ class TimeLimit:
         self._alarms += 1
         if self._alarms < self._parts:
             return
+        if self._alarms == self._parts:
+            self._stuck_s = time.monotonic()
+        stubborn = self._alarms > self._parts + STUBBORN
+        if stubborn and self._give_up and time.monotonic() - self._stuck_s > self._stubborn_s:
+            self._give_up()
         stuck = WorkflowStuck(
             f"it ran for {self._limit_s:g} s without a wait: only turn.… may wait, long work belongs in an activity"
         )

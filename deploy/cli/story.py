@@ -107,6 +107,12 @@ GOES_ON: Mapping[type, tuple[str, Tell]] = {
     r.ApprovalGranted: ("proposal_id", lambda e, b: f": {e.actor} approved it{_noted(b.comment)}"),
     r.ApprovalRejected: ("proposal_id", lambda e, b: f": {e.actor} declined it{_noted(b.comment)}"),
     r.ApprovalExpired: ("proposal_id", lambda *_: ": nobody decided in time"),
+    r.ApprovalVoted: (
+        "proposal_id",
+        lambda e, b: f": {e.actor} approved it, and others must, too{_noted(b.comment)}",
+    ),
+    r.ApprovalAnswered: ("proposal_id", lambda e, b: f": {e.actor} said “{_said(b.answer)}”"),
+    r.ApprovalVoided: ("proposal_id", lambda _, b: f": void, since {'; '.join(b.drift)}"),
     r.ApprovalWithdrawn: ("proposal_id", lambda _, b: f": withdrawn{_noted(b.reason)}"),
     r.TimerFired: ("timer_id", lambda *_: ": it fired"),
     r.TimerCancelled: ("timer_id", lambda _, b: f": no longer wanted{_noted(b.reason)}"),
@@ -122,7 +128,10 @@ GOES_ON: Mapping[type, tuple[str, Tell]] = {
 }
 """Facts that go on with a line."""
 
-SETTLES = (r.ActivityCompleted, r.ActivityFailed, r.ApprovalGranted, r.ApprovalRejected)
+SETTLES = (
+    *(r.ActivityCompleted, r.ActivityFailed),
+    *(r.ApprovalGranted, r.ApprovalRejected, r.ApprovalAnswered),
+)
 """Facts after which it is said how long it took."""
 
 STANDS_ANEW = (
@@ -141,6 +150,7 @@ ALONE: Mapping[type, Tell] = {
     r.TurnContinued: lambda _, b: f"went on from the top of its function, stretch {b.stretch}",
     r.VersionMarked: lambda _, b: f"took the new side of change {b.change}",
     r.ArtifactRecorded: lambda _, b: f"relied on {b.artifact_id}, version {b.version}",
+    r.ArtifactChanged: lambda e, b: f"{e.actor} said that {b.artifact_id} is {b.version} now",
     r.SessionCompleted: lambda _, b: f"the session ended with {_said(b.outcome)}",
     r.SessionFailed: lambda _, b: f"the session failed ({_why(b.failure)})",
     r.CancellationRequested: lambda e, b: f"{e.actor} asked it to stop{_noted(b.reason)}",

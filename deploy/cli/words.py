@@ -55,6 +55,10 @@ SUMMARIES: dict[str, tuple[str, ...]] = {
     "ApprovalGranted": ("proposal_id", "comment"),
     "ApprovalRejected": ("proposal_id", "comment"),
     "ApprovalExpired": ("proposal_id",),
+    "ApprovalVoted": ("proposal_id", "comment"),
+    "ApprovalAnswered": ("proposal_id", "answer"),
+    "ApprovalVoided": ("proposal_id", "drift"),
+    "ArtifactChanged": ("artifact_id", "version"),
     "ApprovalWithdrawn": ("proposal_id", "reason"),
     "TimerSet": ("timer_id", "due_ms"),
     "TimerFired": ("timer_id",),
@@ -166,6 +170,8 @@ def _gist(name: str, value: Any) -> str:
         return f"{len(value)} messages{': ' + said if said else ''}"
     if isinstance(value, tuple) and name == "uncertain":
         return f"uncertain: {', '.join(value)}" if value else ""
+    if name == "drift":
+        return "; ".join(value)
     if name == "obligations":
         return "for " + ", ".join(f"{owed.kind} {owed.name}" for owed in value)
     if name.endswith("_ms"):

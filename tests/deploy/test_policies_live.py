@@ -26,7 +26,11 @@ Cli = Callable[..., tuple[int, Any, str]]
 
 @pytest.fixture
 def desk(
-    endpoints: Endpoints, postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    endpoints: Endpoints,
+    postgres_url: str,
+    tmp_path: Path,
+    keys: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Settings]:
     settings = Settings(
         kafka=endpoints.kafka,
@@ -36,6 +40,7 @@ def desk(
         namespace=f"pol{os.getpid()}",
         actor="ann",
         home=tmp_path / "run",
+        keys=keys,
     )
     with kafka(settings, may_be_empty=True) as log:
         apply_topics(log, settings, QUEUES)

@@ -19,7 +19,7 @@ from wakeful.events.log.memory_faults import Fate, NoFaults
 from wakeful.events.payloads import json_payload
 from wakeful.processors.app import gather
 from wakeful.processors.handler import CommandHandler
-from wakeful.processors.time_limit import PARTS, BorrowedTimeLimit, TimeLimit
+from wakeful.processors.time_limit import PARTS, STUBBORN, BorrowedTimeLimit, TimeLimit
 from wakeful.processors.workflow.errors import WorkflowStuck
 
 
@@ -49,7 +49,7 @@ class Work:
     """Spins, though not for ever: a test ends whether the limit strikes or not."""
 
     def __init__(self) -> None:
-        self.give_up = time.monotonic() + 10
+        self.give_up = time.monotonic() + 30
         self.swallowed = 0
         self.let_go = self.ended = 0
 
@@ -114,6 +114,23 @@ def test_a_workflow_that_swallows_its_interruption_is_interrupted_until_it_is_ou
     assert work.swallowed > 0
     assert kinds(out)[-2:] == ["SessionHeld", "CommandParked"]
     assert out[-2].reason == "workflow_stuck"
+
+
+def test_a_process_gives_up_where_a_workflow_swallows_all_interruptions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By hand: real alarms come when they like, and would meet the test."""
+    deaths: list[int] = []
+    swallowed = 0
+    limit = TimeLimit(3_600, give_up=lambda: deaths.append(swallowed), stubborn_s=0)
+    with limit, monkeypatch.context() as patched:
+        patched.setattr(signal, "setitimer", lambda *_: None)
+        while not deaths:
+            try:
+                limit._interrupt(signal.SIGALRM, None)
+            except WorkflowStuck:
+                swallowed += 1
+    assert deaths == [STUBBORN + 1]
 
 
 def test_a_process_that_was_frozen_is_not_called_stuck() -> None:

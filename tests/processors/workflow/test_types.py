@@ -47,7 +47,8 @@ async def refund(cents: int, *, key: str) -> str:
 async def desk(turn: Turn, desk: Desk, message: Message) -> Desk:
     assert_type(message.trigger, str)
     order = assert_type(await turn.run(find_order.call("x"), on_uncertain="raise"), Order)
-    assert_type(await turn.approval(refund.call(order.cents)), Approval)
+    asked = assert_type(await turn.approval(refund.call(order.cents)), Approval[str])
+    assert_type(await turn.run(asked.action), str)
     assert_type(await turn.signal("paid", Paid), Paid)
     assert_type(await turn.signal("total", int), int)
     assert_type(await turn.signal("anything"), Any)
