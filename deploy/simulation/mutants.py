@@ -96,7 +96,7 @@ MUTANTS: tuple[Mutant, ...] = (
         plant((CommandHandler, "_record", wrong.actor_of_the_batch)),
         seed=8,
     ),
-    Mutant("sends a wake-up only once", plant((looping, "NUDGE_AGAIN_MS", 1 << 60)), seed=47),
+    Mutant("sends a wake-up only once", plant((looping, "NUDGE_AGAIN_MS", 1 << 60)), seed=169),
     Mutant("skips what it cannot read", plant((Folder, "_fold_one", wrong.swallows)), seed=5),
     Mutant(
         "fires timers by the owner's clock",
@@ -119,7 +119,7 @@ MUTANTS: tuple[Mutant, ...] = (
         seed=46,
     ),
     Mutant("lets an id be used twice", plant((checking, "_reused", lambda *_: None)), seed=14),
-    Mutant("checks no digest", plant((checking, "_decision", wrong.no_digest)), seed=306),
+    Mutant("checks no digest", plant((checking, "_decision", wrong.no_digest)), seed=230),
     Mutant(
         "takes a stale decision for the open proposal",
         plant(
