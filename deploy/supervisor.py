@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import fcntl
 import os
-import secrets
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 from types import TracebackType
@@ -24,6 +22,7 @@ from typing import IO, Self
 import structlog
 
 from . import lifeline, spares
+from .children import BACKOFF_MAX_S, Cast, Child, children_of
 from .exits import Exit, Stopped
 from .follow import Follower
 from .run_file import RunFile, Running, RunningChild
@@ -31,13 +30,6 @@ from .settings import PREFIX, Settings
 from .stack.processes import LOG_KEEP_BYTES, identity
 
 PROGRAM = (sys.executable, "-m", "wakeful")
-
-BACKOFF_FIRST_S = 0.1
-BACKOFF_MAX_S = 5.0
-BACKOFF_FACTOR = 2.0
-
-STEADY_S = 30.0
-"""A child that ran for so long is well: its next restart is a fast one again."""
 
 BUSY_MAX = 3
 """Times that a child finds its place taken, without a steady run between: then somebody else runs all of this."""
@@ -50,21 +42,6 @@ DRAIN_S = 20.0
 """How long children may take to end on SIGTERM; a worker drains for half of that."""
 
 logger = structlog.get_logger("wakeful.supervisor")
-
-
-@dataclass(slots=True)
-class _Child:
-    name: str
-    arguments: list[str]
-    failpoint: str = ""
-    process: subprocess.Popen[bytes] | None = None
-    started: str = ""
-    since_s: float = 0.0
-    restarts: int = 0
-    backoff_s: float = BACKOFF_FIRST_S
-    due_s: float | None = None
-    busy: int = 0
-    ends: list[int] = field(default_factory=list)
 
 
 class Supervisor:
@@ -93,10 +70,17 @@ class Supervisor:
         spares_max: int = spares.SPARES,
         spare_after_s: float = spares.SPARE_AFTER_S,
     ) -> None:
-        counts = (("processors", processors), ("workers", workers), ("spares", spares_max))
-        for what, count in counts:
-            if count < 0:
-                raise Stopped(Exit.USAGE, f"--{what} is {count}: give 0 or more")
+        if spares_max < 0:
+            raise Stopped(Exit.USAGE, f"--spares is {spares_max}: give 0 or more")
+        cast = Cast(
+            app_target=app_target,
+            queues=queues,
+            processors=processors,
+            workers=workers,
+            projector=projector,
+            concurrency=concurrency,
+            sync_concurrency=sync_concurrency,
+        )
         self._settings = settings
         self._app = app_target
         self._program = tuple(program)
@@ -104,30 +88,7 @@ class Supervisor:
         self._environ = dict(os.environ if environ is None else environ)
         self._home = settings.home.absolute()
         self._file = RunFile(self._home)
-        self._children: dict[str, _Child] = {}
-        points = dict(failpoints or {})
-        for ordinal in range(processors):
-            self._add(
-                f"processor-{ordinal}", ["processor", app_target, "--ordinal", str(ordinal)], points
-            )
-        given = {"--concurrency": concurrency, "--sync-concurrency": sync_concurrency}
-        limits = [word for name, n in given.items() if n is not None for word in (name, str(n))]
-        own = secrets.token_hex(4)  # other supervisors have workers of the same names
-        for queue in queues:
-            for number in range(workers):
-                name = f"worker-{queue}-{number}"
-                seat = ["--instance", f"{name}.{own}"]
-                self._add(
-                    name,
-                    ["worker", app_target, "--queue", queue, "--name", name, *seat, *limits],
-                    points,
-                )
-        if projector:
-            self._add("projector", ["projector"], points)
-        if points:
-            raise ValueError(f"no child of these names: {', '.join(sorted(points))}")
-        if not self._children:
-            raise Stopped(Exit.USAGE, "nothing to run: ask for at least one process")
+        self._children = children_of(cast, failpoints or {}, settings.failpoint)
         self._follower = Follower(echo) if echo else None
         self._guard = threading.Lock()
         self._stopping = threading.Event()
@@ -241,10 +202,7 @@ class Supervisor:
     ) -> None:
         self.stop()
 
-    def _add(self, name: str, arguments: list[str], points: dict[str, str]) -> None:
-        self._children[name] = _Child(name, arguments, points.pop(name, self._settings.failpoint))
-
-    def _child(self, name: str) -> _Child:
+    def _child(self, name: str) -> Child:
         child = self._children.get(name)
         if child is None:
             raise Stopped(Exit.NOT_FOUND, f"no child {name!r}: there are {', '.join(self.names)}")
@@ -264,7 +222,7 @@ class Supervisor:
             if self._follower and looks % ECHO_LOOKS == 0:
                 self._follower.look()
 
-    def _look(self, child: _Child) -> bool:
+    def _look(self, child: Child) -> bool:
         now_s = monotonic()
         if child.due_s is not None:
             if now_s < child.due_s:
@@ -276,24 +234,19 @@ class Supervisor:
         code = child.process.poll() if child.process is not None else None
         if code is None:
             return False
-        if now_s - child.since_s > STEADY_S:
-            child.backoff_s, child.busy = BACKOFF_FIRST_S, 0
-        child.ends.append(code)
-        child.busy += code == Exit.BUSY
+        wait_s = child.ended(code, now_s, self._backoff_max_s)
         if child.busy >= BUSY_MAX:
             self._give_up(child)
-        child.due_s = now_s + child.backoff_s
         logger.warning(
             "a process ended and is started again",
             name=child.name,
             code=code,
-            wait_s=round(child.backoff_s, 2),
+            wait_s=round(wait_s, 2),
             log=str(self.log_path(child.name)),
         )
-        child.backoff_s = min(child.backoff_s * BACKOFF_FACTOR, self._backoff_max_s)
         return True
 
-    def _give_up(self, child: _Child) -> None:
+    def _give_up(self, child: Child) -> None:
         """Of two that stop each other in turn one has to end; this one was stopped first."""
         self.gave_up = Stopped(
             Exit.BUSY,
@@ -304,7 +257,7 @@ class Supervisor:
         logger.error("another one runs the same, so this one ends", name=child.name)
         self._stopping.set()
 
-    def _spawn(self, child: _Child) -> None:
+    def _spawn(self, child: Child) -> None:
         if self._pipe is None:
             raise RuntimeError("the supervisor is not started: call start() first")
         path = self.log_path(child.name)
@@ -318,7 +271,7 @@ class Supervisor:
         child.since_s = monotonic()
         child.failpoint = ""
 
-    def _start_new(self, child: _Child, path: Path, descriptor: int) -> subprocess.Popen[bytes]:
+    def _start_new(self, child: Child, path: Path, descriptor: int) -> subprocess.Popen[bytes]:
         with path.open("ab") as output:
             return subprocess.Popen(
                 [*self._program, *child.arguments],

@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from wakeful.deploy.children import BACKOFF_FIRST_S
 from wakeful.deploy.exits import Exit, Stopped
 from wakeful.deploy.run_file import RunFile
 from wakeful.deploy.settings import Settings
-from wakeful.deploy.supervisor import BACKOFF_FIRST_S, Supervisor
+from wakeful.deploy.supervisor import Supervisor
 
 LIMIT_S = 15.0
 
