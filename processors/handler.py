@@ -29,18 +29,15 @@ from .fitting import fitting
 from .in_hand import InHand, NothingNoted, ProcessDied
 from .proposals import OpenProposals
 from .session import ENGINE, WORKFLOW_ENDS, Received, Session, Stamped
+from .stamping import envelope_of
 from .workflow.advance import Position, advance, withdrawals
 from .workflow.errors import WorkflowSpins, WorkflowStuck
-from .workflow.facts import is_asked
 
 FACTS_PER_COMMAND_MAX = 5_000
 """Facts that one command may lead to; more is a loop in a workflow and holds the session."""
 
 FACTS_AT_ONCE = 2_000
 """Facts after which a command begins nothing new: a long backlog is worked off by several transactions."""
-
-_ITS_OWN = r.ApprovalRequested | r.ActivityRetried | r.ActivityReturned
-"""Facts for the message of the turn, whoever's command brought them up, besides what its workflow asks for."""
 
 FAULT_MAX = 2_000
 """Characters of an engine fault that a hold tells."""
@@ -256,29 +253,15 @@ class CommandHandler:
         run.counted_from = len(run.out)
 
     def _stamp(self, session: Session, run: _Run, body: r.EventBody, actor: str) -> r.Event:
-        received, head, seq = run.received, session.head, session.head.seq + 1
-        header = received.command.header
-        remembered = None if run.by_clock else received.command_hash
-        envelope = r.Envelope(
-            tenant=session.tenant,
-            session_id=session.session_id,
-            seq=seq,
-            at_ms=run.now_ms,
+        head = session.head
+        envelope = envelope_of(
+            session,
+            run.received,
+            body,
             actor=actor,
-            on_behalf_of=self._on_behalf_of(session, body, header),
-            channel=header.channel,
-            cause=r.Cause(
-                received.topic,
-                received.partition,
-                received.offset,
-                header.command_id,
-                remembered,
-                None if remembered is None else header.issued_at_ms,
-            ),
+            at_ms=run.now_ms,
             control_offset=self._facts.control_offset,
-            versions_seq=seq if isinstance(body, r.TurnStarted) else head.versions_seq,
-            prev_hash=head.hash,
-            vouched_by=received.vouched_by,
+            disposes=not run.by_clock,
         )
         event = r.Event(envelope, body)
         requested = session.requested_by(event)
@@ -355,16 +338,6 @@ class CommandHandler:
         for body in kept:
             self._record(session, run, body, run.received.command.header.actor)
         return None
-
-    @staticmethod
-    def _on_behalf_of(session: Session, body: r.EventBody, header: m.CommandHeader) -> str | None:
-        """Whoever's message this turn answers, for what the workflow asks for; else what the command says.
-
-        Told by the fact and not by its author's name: a stranger may call himself as he likes.
-        """
-        message = session.state.message if session.state is not None else None
-        own = is_asked(body) or isinstance(body, _ITS_OWN)
-        return message.actor if message and own else header.on_behalf_of
 
 
 def _reason(error: BaseException) -> str:
