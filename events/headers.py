@@ -38,6 +38,9 @@ SOURCE = b"wakeful"
 DETAIL_MAX = 1_000
 """Bytes of a dead letter's explanation."""
 
+OVER_QUOTA = "over_quota"
+"""The reason whose letters speak of a tenant; letters that tell of several speak of a record key otherwise."""
+
 
 def record_headers(encoded: Encoded, id_: str, traceparent: bytes | None = None) -> list[Header]:
     """Headers of a record of ours; `id_` is unique among records of its type."""

@@ -19,6 +19,7 @@ from ..events.codec import ATTEMPTS, SNAPSHOTS, encode_outcome, encode_task
 from ..events.contracts import ONCE
 from ..events.errors import Rejected, Undecodable
 from ..events.headers import (
+    OVER_QUOTA,
     TRACEPARENT,
     batch_headers,
     dead_letter_headers,
@@ -31,7 +32,7 @@ from ..events.topics import Topics
 from .effects import outcome_of, over_of, refused_outcome
 from .handler import CommandHandler
 from .partition import Partition
-from .quotas import OVER_QUOTA, Quotas, Trial, over_quota
+from .quotas import Quotas, Trial, over_quota
 from .session import Parts, Received, Session, Stamped
 from .snapshots import chunks_of, snapshot_of, void_keys, written_parts
 from .store import Change, TailEvent, encode_base

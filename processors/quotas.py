@@ -16,18 +16,16 @@ from dataclasses import dataclass, field
 
 from ..commands.check import Refusal, is_repeat
 from ..commands.models import INTERNAL, OpenSession
+from ..events.headers import OVER_QUOTA
 from ..events.log.protocol import Record
 from .rates import Rate
 from .session import Received, Session
-
-OVER_QUOTA = "over_quota"
 
 METERS_MAX = 20_000
 """Meters of one partition. The one that was used longest ago is forgotten: who makes up keys costs no memory."""
 
 Name = tuple[str, str | bytes | None]
 """What is metered, and whose it is."""
-
 
 REFUSALS = Rate(100, 100_000)
 """Refusals that are told one by one, of one key; of those over quota, of one tenant."""

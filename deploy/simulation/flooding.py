@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...events.headers import dead_letter_in
-from ...processors.quotas import OVER_QUOTA, Name, Trial, Untold
+from ...events.headers import OVER_QUOTA, dead_letter_in
+from ...processors.quotas import Name, Trial, Untold
 from ...processors.rates import Rate
 from ...processors.simulation.clients import FLOODED
 from ...projections.audit import Evidence

@@ -7,14 +7,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ...events.headers import DeadLetter
+from ...events.headers import OVER_QUOTA, DeadLetter
 from ...events.log.protocol import Place, Record
 from .evidence import Violation
 from .history import History, Request, place_of
 from .invariants import ONE_DISPOSITION
-
-OVER_QUOTA = "over_quota"
-"""The reason whose letters speak of a tenant; all others speak of a record key."""
 
 Group = tuple[Place, str, str | bytes | None]
 
