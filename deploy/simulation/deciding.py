@@ -15,18 +15,17 @@ from ...processors.simulation.policies import in_force
 from ...processors.simulation.world import World
 
 Decision = r.ApprovalGranted | r.ApprovalRejected | r.ApprovalVoted | r.ApprovalAnswered
+"""Facts that somebody's decision leads to."""
+
 Load = Callable[[r.Payload], Any]
 """The value of a payload, whichever way it went."""
-
-DECISIONS = (r.ApprovalGranted, r.ApprovalRejected, r.ApprovalVoted, r.ApprovalAnswered)
-"""Facts that somebody's decision leads to."""
 
 
 def decisions_are_allowed(control: Sequence[Record], events: Sequence[Event]) -> Iterator[str]:
     """None was granted to one whom the policy at its control offset denies, and each names that policy."""
     for event in events:
         body, envelope = event.body, event.envelope
-        if not isinstance(body, DECISIONS):
+        if not isinstance(body, Decision):
             continue
         policy = in_force(control, envelope.control_offset)
         act = Deciding("approve", "", "", "", None, "", "")
@@ -46,7 +45,7 @@ def policies_are_fresh(world: World, events: Sequence[Event]) -> Iterator[str]:
     topic = world.topics.commands
     for event in events:
         cause, offset = event.envelope.cause, event.envelope.control_offset
-        if not isinstance(event.body, DECISIONS):
+        if not isinstance(event.body, Decision):
             continue
         for policy_offset, ends in world.publisher.everywhere:
             asked_after = cause.offset >= ends[Place(topic, cause.partition)]
@@ -72,7 +71,7 @@ def decisions_name_what_they_decide(
         body, cause = event.body, event.envelope.cause
         if isinstance(body, r.ApprovalRequested):
             requests[event.envelope.session_id, body.proposal_id] = body
-        if not isinstance(body, DECISIONS):
+        if not isinstance(body, Decision):
             continue
         command = commands.get((cause.partition, cause.offset))
         asked = command.body if command else None

@@ -12,13 +12,20 @@ from ...events.records import Event
 from ...processors.simulation.forgers import FORGED
 from ...projections.audit import Evidence
 
-Place = tuple[int, int]
+Spot = tuple[int, int]
+"""Partition and offset of a command."""
 
 
 def vouched(
-    evidence: Evidence, events: Sequence[Event], commands: Mapping[Place, m.Command]
+    evidence: Evidence, events: Sequence[Event], commands: Mapping[Spot, m.Command]
 ) -> Iterator[str]:
-    """I27: what was forged left an outcome and a dead letter and nothing else; all else has its evidence."""
+    """I27: no event comes of what was forged, which is among the dead letters instead; all else has its evidence."""
+    yield from _events_name_their_keys(evidence, events)
+    if evidence.quiescent:
+        yield from _forged_are_told(evidence, commands)
+
+
+def _events_name_their_keys(evidence: Evidence, events: Sequence[Event]) -> Iterator[str]:
     kids = {(record.partition, record.offset): _kid(record) for record in evidence.commands}
     for event in events:
         envelope = event.envelope
@@ -29,6 +36,9 @@ def vouched(
         kid = kids.get((cause.partition, cause.offset))
         if envelope.vouched_by != kid:
             yield f"{where} says {envelope.vouched_by} vouched for its command, it was {kid}"
+
+
+def _forged_are_told(evidence: Evidence, commands: Mapping[Spot, m.Command]) -> Iterator[str]:
     letters = [
         letter
         for record in evidence.dead_letters
@@ -37,14 +47,13 @@ def vouched(
     ]
     dead = {(letter.partition, letter.offset) for letter in letters}
     many = [letter for letter in letters if letter.count > 1]
-    for place, command in commands.items():
-        forged = command.header.command_id.startswith(FORGED)
-        told = place in dead or any(
-            letter.partition == place[0] and letter.offset <= place[1] <= letter.last_offset
+    for spot, command in commands.items():
+        told = spot in dead or any(
+            letter.partition == spot[0] and letter.offset <= spot[1] <= letter.last_offset
             for letter in many
         )
-        if evidence.quiescent and forged and not told:
-            yield f"forged command {command.header.command_id} at {place} is not among the dead letters"
+        if command.header.command_id.startswith(FORGED) and not told:
+            yield f"forged command {command.header.command_id} at {spot} is not among the dead letters"
 
 
 def _kid(record: Record) -> str | None:

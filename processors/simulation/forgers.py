@@ -13,7 +13,7 @@ from hashlib import sha256
 
 from ...commands import models as m
 from ...commands.identity import Identity, Signed
-from ...commands.keyring import RETIRED, REVOKED, ROLES, Key, Keyring
+from ...commands.keyring import ACTIVE, KINDS, RETIRED, REVOKED, ROLES, Key, Keyring
 from ...commands.signatures import HMAC_SHA256, KEY_HEADER, SIGNATURE_HEADER
 from ...commands.wire import encode_command
 from ...events.avro import Encoded
@@ -118,11 +118,16 @@ class Forger:
         return session_id, m.SendMessage(result) if roll < 0.9 else m.CancelSession("enough")
 
     def signed_by(
-        self, kid: Key, command: m.Command, key: bytes, value: bytes, topic: str, cluster: str
+        self, signer: Key, command: m.Command, key: bytes, value: bytes, topic: str, cluster: str
     ) -> tuple[Header, ...]:
         """The mark that this key makes, whether or not it may: the forger has it in his hands."""
         willing = replace(
-            kid, kinds=RING_KINDS, tenants=None, actor=None, status="active", not_after_ms=None
+            signer,
+            kinds=frozenset(KINDS),
+            tenants=None,
+            actor=None,
+            status=ACTIVE,
+            not_after_ms=None,
         )
         return Signed(lambda: Keyring((willing,)), cluster).sign(command, topic, key, value)
 
@@ -131,8 +136,6 @@ class Forger:
         """Topic and cluster, as they are."""
         return self._topic, self._cluster_id
 
-
-RING_KINDS = frozenset().union(*ROLES.values())
 
 Way = Callable[[Forger, m.Command, bytes, Encoded, list[Header]], list[Header]]
 
@@ -156,36 +159,36 @@ def _unsigned(
     return headers
 
 
-def _by(kid: Key) -> Way:
+def _by(signer: Key) -> Way:
     """A key that is unknown, over, another's, or for other things."""
 
     def way(
         forger: Forger, command: m.Command, key: bytes, encoded: Encoded, headers: list[Header]
     ) -> list[Header]:
-        return [*headers, *forger.signed_by(kid, command, key, encoded.value, *forger.here)]
+        return [*headers, *forger.signed_by(signer, command, key, encoded.value, *forger.here)]
 
     return way
 
 
-def _elsewhere(kid: Key, *, topic: str = "", cluster: str = "") -> Way:
+def _elsewhere(signer: Key, *, topic: str = "", cluster: str = "") -> Way:
     """Copied from where it was right."""
 
     def way(
         forger: Forger, command: m.Command, key: bytes, encoded: Encoded, headers: list[Header]
     ) -> list[Header]:
         where = (topic or forger.here[0], cluster or forger.here[1])
-        return [*headers, *forger.signed_by(kid, command, key, encoded.value, *where)]
+        return [*headers, *forger.signed_by(signer, command, key, encoded.value, *where)]
 
     return way
 
 
-def _tampered(kid: Key) -> Way:
+def _tampered(signer: Key) -> Way:
     """Another's signature under words of one's own."""
 
     def way(
         forger: Forger, command: m.Command, key: bytes, encoded: Encoded, headers: list[Header]
     ) -> list[Header]:
-        mark = dict(forger.signed_by(kid, command, key, encoded.value + b"!", *forger.here))
+        mark = dict(forger.signed_by(signer, command, key, encoded.value + b"!", *forger.here))
         return [
             *headers,
             (KEY_HEADER, mark[KEY_HEADER]),

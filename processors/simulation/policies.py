@@ -142,23 +142,25 @@ class Publisher:
         for item in self._reader.poll(1_000, 0):
             if isinstance(item, Record):
                 self._take(item)
-        newest, plan = self._newest, self._scene.plan
-        names = [f"{GROUP}-{n}" for n in range(plan.processors)]
-        if newest is None or any(self._seen.get(name, -1) < newest for name in names):
+        newest = self._newest
+        if newest is None or self._behind():
             return
         if not self.everywhere or self.everywhere[-1][0] < newest:
-            places = [Place(self._scene.topics.commands, n) for n in range(plan.partitions)]
+            partitions = range(self._scene.plan.partitions)
+            places = [Place(self._scene.topics.commands, n) for n in partitions]
             ends = self._scene.log.ends(places, Isolation.UNCOMMITTED)
             self.everywhere.append((newest, {place: end for place, (_, end) in ends.items()}))
 
     def unseen(self) -> list[str]:
         """Processors that have not told of the newest good set."""
         self.look()
-        names = [f"{GROUP}-{n}" for n in range(self._scene.plan.processors)]
+        return self._behind()
+
+    def _behind(self) -> list[str]:
+        """As of what was read: whoever has told of nothing is at -1, and so is what nobody has published."""
         newest = -1 if self._newest is None else self._newest
-        return [
-            name for name in names if self._newest is not None and self._seen.get(name, -1) < newest
-        ]
+        names = [f"{GROUP}-{n}" for n in range(self._scene.plan.processors)]
+        return [name for name in names if self._seen.get(name, -1) < newest]
 
     def _take(self, record: Record) -> None:
         if record.key == POLICY_KEY:
