@@ -16,9 +16,6 @@ from . import models as m
 from .check import Refusal
 from .policy import FORBIDDEN, NOBODY, NOT_PERMITTED, Deciding, Policy, Question, Ruling
 
-HASH_SHOWN = 12
-"""Hex digits of a set's hash in a sentence."""
-
 
 @dataclass(frozen=True, slots=True)
 class Authority:
@@ -72,8 +69,3 @@ def _asked_for(state: State, decision: m.DecideApproval) -> tuple[str, str]:
     """The tool, and the role that its rule names; freshness has found the proposal open."""
     found = (a for a in state.approvals if a.proposal_id == decision.proposal_id)
     return next(((a.name, a.approver) for a in found), ("", ""))
-
-
-def shown_hash(set_hash: bytes | None) -> str:
-    """A set's hash as sentences have it."""
-    return "none" if set_hash is None else set_hash.hex()[:HASH_SHOWN]

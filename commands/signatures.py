@@ -1,4 +1,4 @@
-"""The signature of a command: what is signed, the two algorithms, and the headers that carry it. Pure.
+"""The signature of a command: what is signed, the two algorithms, and the headers that carry it.
 
 Kafka cannot tell a consumer who produced a record, so whoever vouches for a command says so itself. Signed are, each
 after its length in 4 bytes, big-endian: the cluster's id, the topic, the record's key and its value; before them all

@@ -89,7 +89,7 @@ class Control:
         self._read_to_the_end()
         if self.policy is self._unpublished:
             who = "everybody" if isinstance(self.policy, Everybody) else "nobody"
-            logger.warning(f"no policy is published: {who} may decide approvals", publish=PUBLISH)
+            logger.warning("no policy is published", may_decide=who, publish=PUBLISH)
 
     def look(self) -> None:
         """Takes in what has come since, without waiting."""

@@ -45,7 +45,6 @@ def check_rule(activity: str, rule: object) -> None:
             f"activity {activity!r} needs the approval of {shown}: "
             f"name who is asked, in 1 to {NAME_LENGTH_MAX} printable characters"
         )
-
     if type(rule.quorum) is not int or not 1 <= rule.quorum <= QUORUM_MAX:
         raise Declined(
             f"activity {activity!r} needs quorum={rule.quorum!r} approvals: give a number from 1 to {QUORUM_MAX}"

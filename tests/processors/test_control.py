@@ -113,11 +113,14 @@ def test_an_event_says_up_to_where_the_control_topic_was_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("unpublished", "kind", "reason"),
-    [(NOBODY, r.CommandRefused, NO_POLICY), (EVERYBODY, r.ApprovalGranted, OPEN_TO_ALL)],
+    ("unpublished", "kind", "reason", "may_decide"),
+    [
+        (NOBODY, r.CommandRefused, NO_POLICY, "nobody"),
+        (EVERYBODY, r.ApprovalGranted, OPEN_TO_ALL, "everybody"),
+    ],
 )
 def test_without_a_policy_it_goes_by_what_its_stack_says(
-    unpublished: Policy, kind: type, reason: str
+    unpublished: Policy, kind: type, reason: str, may_decide: str
 ) -> None:
     desk = Desk(unpublished)
     with capture_logs() as logs:
@@ -125,7 +128,8 @@ def test_without_a_policy_it_goes_by_what_its_stack_says(
     body = desk.decided()
     assert isinstance(body, kind)
     assert reason in (getattr(body, "reason", ""), *getattr(body, "policy_ids", ()))
-    assert any("no policy is published" in line["event"] for line in logs)
+    [told] = [line for line in logs if line["event"] == "no policy is published"]
+    assert told["may_decide"] == may_decide
     assert desk.seen() == []
 
 
