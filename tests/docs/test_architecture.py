@@ -50,6 +50,12 @@ def test_its_links_lead_somewhere(path: str) -> None:
     assert (ROOT / "docs" / path).exists()
 
 
+def test_the_modules_that_it_names_are_there() -> None:
+    named = re.findall(r"`(\w+/[\w/]+\.\w+)`", TEXT)
+    assert len(named) > 20
+    assert [name for name in named if not (ROOT / name).is_file()] == []
+
+
 def test_its_folders_are_those_that_are_there() -> None:
     named = set(re.findall(r"^\| `(\w+)/`", TEXT, re.MULTILINE))
     linked = {path.name for path in (ROOT / "src" / "wakeful").iterdir() if path.is_symlink()}
