@@ -10,8 +10,8 @@ from ...events.evolve import evolve
 from ...events.failures import HEARTBEAT
 from ...events.records import Event
 from ...events.state import State
+from ...processors.simulation.attempts import Start
 from ...processors.simulation.tools import check_outcome
-from ...processors.simulation.worker import Start
 from .payments import Load
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from ...commands.models import CompleteActivity
@@ -22,6 +21,7 @@ from ..activities.runner import Runner
 from ..activities.seat import Seat
 from ..activities.superseded import Superseded
 from .actors import DIGEST_KEY, NAMESPACE, Actor, Killed, Scene
+from .attempts import Running, Start
 from .downstream import TooSlow, World
 from .tools import CRUNCH_MS, SILENT, STUCK_MS
 from .workload import APP
@@ -35,36 +35,6 @@ WORD_MS = 300
 def worker_group(queue: str) -> str:
     """The consumer group of a queue's workers."""
     return f"{NAMESPACE}.workers.{queue}"
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """An attempt that was started, the digest of its arguments, and how far the commands topic went when its partition was taken over."""
-
-    command_id: str
-    idempotency_key: str
-    task: ActivityTask
-    worker: str
-    known: dict[Place, int]
-
-
-@dataclass(slots=True)
-class _Running:
-    """An attempt, and its next step; what its last one gave is known, and is told at `ready_ms`."""
-
-    job: Job
-    steps: Steps
-    step: Step
-    ready_ms: int
-    begun_ms: int = 0
-    body_until_ms: int = 0
-    beats: Beats | None = None
-    silent: bool = False
-
-    def close(self, *, completed: bool) -> None:
-        """Its body has ended, or counts for nothing any more."""
-        if self.beats is not None:
-            self.beats.close(completed=completed)
 
 
 class WorkerActor(Actor):
@@ -93,7 +63,7 @@ class WorkerActor(Actor):
             APP.activities, worker_id=self.name, digest_key=DIGEST_KEY, blobs=scene.blobs
         )
         self._waiting: list[Job] = []
-        self._running: list[_Running] = []
+        self._running: list[Running] = []
         self._quiet = self._heard_ms = 0
 
     @property
@@ -222,7 +192,7 @@ class WorkerActor(Actor):
             and now_ms - job.taken_at * 1000 > job.task.heartbeat_ms
         ):
             self.scene.counts["queued for longer than a heartbeat"] += 1
-        running = _Running(job, *self._steps_of(job), now_ms)
+        running = Running(job, *self._steps_of(job), now_ms)
         self._running.append(running)
         return self._take_step(running)
 
@@ -240,7 +210,7 @@ class WorkerActor(Actor):
         )
         return steps, next(steps)
 
-    def _advance(self, running: _Running) -> str:
+    def _advance(self, running: Running) -> str:
         if not isinstance(running.step, Say):
             return self._take_step(running)
         self._running.remove(running)
@@ -252,7 +222,7 @@ class WorkerActor(Actor):
         self._quiet = 0
         return "w.responded"
 
-    def _take_step(self, running: _Running) -> str:
+    def _take_step(self, running: Running) -> str:
         """Waits, or calls: what is called ends at once, and its worker hears of it when it is ready."""
         step, job, now_ms = running.step, running.job, self.scene.clock.ms
         if isinstance(step, Say):
@@ -316,7 +286,7 @@ class WorkerActor(Actor):
             self._send_off(running)
         super().freeze(for_ms)
 
-    def _send_off(self, running: _Running) -> None:
+    def _send_off(self, running: Running) -> None:
         if running.job.begun and isinstance(running.step, Run):
             self._take_step(running)
 

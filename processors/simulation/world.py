@@ -13,13 +13,14 @@ from ...events.log.protocol import Isolation, Place, Record
 from ...events.topics import Topics
 from .. import live, outputs, partition, snapshots
 from .actors import GROUP, NAMESPACE, Actor, ProcessorActor, Scene
+from .attempts import Start
 from .clients import Clients
 from .clock import VirtualClock
 from .downstream import Downstream
 from .faults import SeededFaults
 from .plan import Plan
 from .policies import Publisher, load
-from .worker import Start, WorkerActor, worker_group
+from .worker import WorkerActor, worker_group
 from .workload import GUARDED, QUEUES
 
 BEAT_MS = 400
