@@ -16,6 +16,7 @@ from wakeful.events.headers import event_headers
 from wakeful.events.keys import partition_of, session_key
 from wakeful.events.log.protocol import EndOfPartition, Place, Record
 from wakeful.events.state import NO_HASH
+from wakeful.projections.database import drop, install
 
 Session = tuple[str, str]
 TOPIC = "test.events.v1"
@@ -342,6 +343,14 @@ def finish(steps: Iterable[str], done: Callable[[], bool], steps_max: int = 20_0
         if len(names) >= steps_max:
             raise AssertionError(f"not done after {steps_max} steps, the last were {names[-6:]}")
     return names
+
+
+@pytest.fixture
+def installed(postgres_url, namespace):
+    """Where empty views are: URL and namespace."""
+    install(postgres_url, namespace)
+    yield postgres_url, namespace
+    drop(postgres_url, namespace)
 
 
 @pytest.fixture

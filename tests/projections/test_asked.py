@@ -9,20 +9,13 @@ import pytest
 from wakeful.events import records as r
 from wakeful.events.codec import decode_event
 from wakeful.projections import asked as module
-from wakeful.projections.database import connect, drop, install
+from wakeful.projections.database import connect
 from wakeful.projections.postgres import PostgresViews
 from wakeful.projections.projector import Projector
 from wakeful.projections.queries import Queries
 from wakeful.projections.schemas import Schemas
 
 SCHEMA = Path(module.__file__).with_name("views.sql")
-
-
-@pytest.fixture
-def installed(postgres_url, namespace):
-    install(postgres_url, namespace)
-    yield postgres_url, namespace
-    drop(postgres_url, namespace)
 
 
 @pytest.fixture

@@ -1,22 +1,12 @@
 """What is in doubt: of all that is uncertain, only what still waits for somebody to say how it ended."""
 
-import pytest
-
 from wakeful.events import records as r
 from wakeful.events.codec import decode_event
-from wakeful.projections.database import drop, install
 from wakeful.projections.postgres import PostgresViews
 from wakeful.projections.projector import Projector
 from wakeful.projections.queries import Queries
 
 DIED = r.Failure("cut_off", "", "no word", "")
-
-
-@pytest.fixture
-def installed(postgres_url, namespace):
-    install(postgres_url, namespace)
-    yield postgres_url, namespace
-    drop(postgres_url, namespace)
 
 
 def begin(scribe, name: str, turn: int) -> None:

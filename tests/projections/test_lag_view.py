@@ -7,7 +7,7 @@ from wakeful.events import records as r
 from wakeful.events.codec import decode_event
 from wakeful.events.errors import InvalidKey
 from wakeful.events.log.protocol import LogFault, Place
-from wakeful.projections.database import drop, install, is_shown
+from wakeful.projections.database import install, is_shown
 from wakeful.projections.postgres import PostgresViews
 from wakeful.projections.projector import Projector
 from wakeful.projections.queries import Queries
@@ -27,13 +27,6 @@ class Watch:
     def __call__(self):
         self.now_s += LOOK_EVERY_S
         return self.now_s
-
-
-@pytest.fixture
-def installed(postgres_url, namespace):
-    install(postgres_url, namespace)
-    yield postgres_url, namespace
-    drop(postgres_url, namespace)
 
 
 @pytest.fixture

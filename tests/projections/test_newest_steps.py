@@ -2,21 +2,11 @@
 
 from datetime import UTC, datetime
 
-import pytest
-
 from wakeful.events import records as r
 from wakeful.events.codec import decode_event
-from wakeful.projections.database import drop, install
 from wakeful.projections.postgres import PostgresViews
 from wakeful.projections.projector import Projector
 from wakeful.projections.queries import Queries
-
-
-@pytest.fixture
-def installed(postgres_url, namespace):
-    install(postgres_url, namespace)
-    yield postgres_url, namespace
-    drop(postgres_url, namespace)
 
 
 def test_the_newest_come_last_whatever_their_session(installed, scribe, list_reader, catch_up):

@@ -55,13 +55,6 @@ def decode(record):
 
 
 @pytest.fixture
-def installed(postgres_url, namespace):
-    install(postgres_url, namespace)
-    yield postgres_url, namespace
-    drop(postgres_url, namespace)
-
-
-@pytest.fixture
 def views(installed):
     one = PostgresViews(*installed)
     yield one

@@ -14,16 +14,14 @@ import pytest
 from wakeful.events import records as r
 from wakeful.events.codec import decode_event
 from wakeful.events.errors import Rejected
-from wakeful.events.log.protocol import EndOfPartition, Place
 from wakeful.projections import rebuild as module
 from wakeful.projections import rebuild_tables
 from wakeful.projections.audit import differences, rebuild_rows
-from wakeful.projections.database import drop, install, is_shown
+from wakeful.projections.database import is_shown
 from wakeful.projections.postgres import PostgresViews, stored_rows
 from wakeful.projections.projector import Projector
 from wakeful.projections.queries import Queries
 from wakeful.projections.rebuild import AnotherRebuild, Differs, Rebuild, discard_rebuilt
-from wakeful.projections.rebuild_ports import Bounded
 from wakeful.projections.rows import SESSIONS
 from wakeful.projections.schemas import Schemas
 
@@ -56,13 +54,6 @@ for name in run.steps():
 
 def decode(record):
     return decode_event(record.value, record.headers)
-
-
-@pytest.fixture
-def installed(postgres_url, namespace):
-    install(postgres_url, namespace)
-    yield postgres_url, namespace
-    drop(postgres_url, namespace)
 
 
 @pytest.fixture
@@ -366,23 +357,3 @@ def test_what_a_run_left_can_be_discarded(installed, told, live, rebuild, walk):
     assert discard_rebuilt(*installed)
     assert not discard_rebuilt(*installed)
     assert_in_place(installed, told)
-
-
-def test_a_bounded_reader_stops_at_its_limits_and_reads_on_when_they_rise(scribe, list_reader):
-    place = scribe.places[0]
-    for _ in range(3):
-        scribe.append(0, b"k", b"v")
-    scribe.commit()
-    scribe.append(0, b"k", b"v")
-    bounded = Bounded(list_reader(scribe))
-    bounded.limit({place: 2})
-    bounded.assign({place: 0})
-    found = bounded.poll(10, 0)
-    assert [x.offset for x in found] == [0, 1, 2]
-    assert isinstance(found[-1], EndOfPartition)
-    assert bounded.poll(10, 0) == []
-    bounded.limit({place: 4})  # behind the marker, before the last record
-    assert [x.offset for x in bounded.poll(10, 0)] == [2, 4]
-    bounded.limit({place: 5, Place(scribe.topic, 1): 0})
-    assert [x.offset for x in bounded.poll(1, 0)] == [4, 5]
-    assert bounded.poll(10, 0) == []
