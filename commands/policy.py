@@ -103,17 +103,10 @@ class Policy(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Nobody:
-    """In force where nothing can be relied on: every question is denied, with this reason and next step."""
+class _WithoutSet:
+    """What is in force without a set: its answers rest on nothing that is published."""
 
-    told: str = f"no policy is published, so nobody may: publish one with {PUBLISH}"
-    verdict: str = NO_POLICY
     set_hash: bytes | None = field(default=None, init=False)
-
-    def rule(self, question: Question) -> Ruling:
-        """See `Policy`."""
-        del question
-        return Ruling(allowed=False, reasons=(self.told,), verdict=self.verdict)
 
     def wants_arguments(self, tool: str) -> bool:
         """See `Policy`."""
@@ -127,25 +120,26 @@ class Nobody:
 
 
 @dataclass(frozen=True, slots=True)
-class Everybody:
-    """In force on an insecure local stack where nothing is published: everybody has every role, and may all."""
+class Nobody(_WithoutSet):
+    """In force where nothing can be relied on: every question is denied, with this reason and next step."""
 
-    set_hash: bytes | None = field(default=None, init=False)
+    told: str = f"no policy is published, so nobody may: publish one with {PUBLISH}"
+    verdict: str = NO_POLICY
+
+    def rule(self, question: Question) -> Ruling:
+        """See `Policy`."""
+        del question
+        return Ruling(allowed=False, reasons=(self.told,), verdict=self.verdict)
+
+
+@dataclass(frozen=True, slots=True)
+class Everybody(_WithoutSet):
+    """In force on an insecure local stack where nothing is published: everybody has every role, and may all."""
 
     def rule(self, question: Question) -> Ruling:
         """See `Policy`."""
         del question
         return Ruling(allowed=True, policy_ids=(OPEN_TO_ALL,))
-
-    def wants_arguments(self, tool: str) -> bool:
-        """See `Policy`."""
-        del tool
-        return False
-
-    def applicable_hash(self, question: Question) -> bytes:
-        """See `Policy`: there is nothing to apply."""
-        del question
-        return b""
 
 
 NOBODY = Nobody()

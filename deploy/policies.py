@@ -32,13 +32,39 @@ APPEND_LIMIT_MS = 10_000
 
 @dataclass(slots=True)
 class Shown:
-    """What the control topic says: the set in force at `offset` (null: none was published), and who decides by which."""
+    """What the control topic says: the set in force at `offset` (null: none was published), and who decides by which.
+
+    Filled by `take`, record by record.
+    """
 
     published: r.PolicyPublished | None = None
     offset: int | None = None
     damaged: str = ""
     """Why the newest set cannot be read, where it cannot."""
     seen: dict[str, r.PolicySeen] = field(default_factory=dict)
+
+    def take(self, record: Record) -> None:
+        """Takes one record in; what is neither a set nor a processor's word is passed over."""
+        is_policy = record.key == POLICY_KEY
+        if record.value is None:
+            if is_policy:
+                self.published, self.offset, self.damaged = None, None, ""
+            return
+        try:
+            found = decode_control(record.value, record.headers)
+        except Undecodable as error:
+            if is_policy:
+                self.damaged = f"the record at offset {record.offset} cannot be read ({error})"
+            return
+        if is_policy and isinstance(found, r.PolicyPublished):
+            self.published, self.offset, self.damaged = found, record.offset, ""
+        elif isinstance(found, r.PolicySeen):
+            self.seen[found.processor] = found
+
+    def decides_by(self, processor: str, offset: int) -> bool:
+        """Whether this processor has told that it decides by the set at this offset, or a later one."""
+        seen = self.seen.get(processor)
+        return seen is not None and seen.policy_offset >= offset
 
 
 def unpublished(settings: Settings) -> Policy:
@@ -64,27 +90,8 @@ def show(log: Log, settings: Settings) -> Shown:
     """The control topic, read to its end."""
     shown = Shown()
     for record in _to_the_end(log, Place(settings.topics.control, 0)):
-        take(shown, record)
+        shown.take(record)
     return shown
-
-
-def take(shown: Shown, record: Record) -> None:
-    """Takes one record in; what is neither a set nor a processor's word is passed over."""
-    is_policy = record.key == POLICY_KEY
-    if record.value is None:
-        if is_policy:
-            shown.published, shown.offset, shown.damaged = None, None, ""
-        return
-    try:
-        found = decode_control(record.value, record.headers)
-    except Undecodable as error:
-        if is_policy:
-            shown.damaged = f"the record at offset {record.offset} cannot be read ({error})"
-        return
-    if is_policy and isinstance(found, r.PolicyPublished):
-        shown.published, shown.offset, shown.damaged = found, record.offset, ""
-    elif isinstance(found, r.PolicySeen):
-        shown.seen[found.processor] = found
 
 
 def publish(log: Log, settings: Settings, published: r.PolicyPublished) -> int:
@@ -136,9 +143,9 @@ def wait_until_seen(
         while True:
             for item in reader.poll(POLL_RECORDS, POLL_MS):
                 if isinstance(item, Record):
-                    take(shown, item)
+                    shown.take(item)
             live = members()
-            missing = sorted(m for m in live if not _has(shown, m, offset))
+            missing = sorted(m for m in live if not shown.decides_by(m, offset))
             if not missing:
                 return live
             if missing != told:
@@ -148,11 +155,6 @@ def wait_until_seen(
                 raise Stopped(Exit.NOT_IN_TIME, _late(missing, offset, timeout_s))
     finally:
         reader.close()
-
-
-def _has(shown: Shown, member: str, offset: int) -> bool:
-    seen = shown.seen.get(member)
-    return seen is not None and seen.policy_offset >= offset
 
 
 def _late(missing: list[str], offset: int, timeout_s: float) -> str:

@@ -20,7 +20,9 @@ VOIDED = "voided"
 that was shown."""
 
 GRANTED = "granted"
-"""What a request says that had its approval."""
+EXEMPT = "exempt"
+UNGATED = "none"
+"""What a request says of its approval: it had one, its rule asked nobody for these arguments, it has no rule."""
 
 COMPLETED = "completed"
 FAILED = "failed"

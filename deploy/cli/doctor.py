@@ -139,6 +139,9 @@ def _keys(given: Settings) -> list[Finding]:
         return [Finding("keys", "advice", told, to_do)]
     found = key_file(given)
     signing = sum(key.signs for key in found.ring().keys) if found is not None else 0
+    if not signing:
+        to_do = "make one with 'wakeful keys new', or add it with 'wakeful keys add'"
+        return [Finding("keys", "wrong", f"no key of {given.keys} signs", to_do)]
     return [Finding("keys", "ok", f"commands are signed; {signing} keys of {given.keys} sign")]
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ...events.verdicts import EXEMPT
 from ..exits import Exit, Stopped
 from .asking import of_session
 from .context import AsJson, check_limit, check_session, settings
@@ -88,4 +89,4 @@ def approved(row: dict[str, Any]) -> str | None:
     """Who approved it: a name, or why nobody had to."""
     if row["approved_by"]:
         return str(row["approved_by"])
-    return "nobody had to" if row["approval"] == "exempt" else None
+    return "nobody had to" if row["approval"] == EXEMPT else None

@@ -15,6 +15,7 @@ from ...events.blobs import Blobs
 from ...events.errors import InvalidPayload, PayloadTooLarge
 from ...events.keys import effect_key
 from ...events.payloads import action_digest, approval_terms
+from ...events.verdicts import EXEMPT, GRANTED, UNGATED
 from ..activities.definitions import Action
 from .ahead import LIVE, Ahead
 from .answers import Answer, answer_of
@@ -70,7 +71,6 @@ class Asking:
         self._grants: list[r.ApprovalRequested] = []
         self._relied: dict[str, str] = {}
         """What this stretch relies on, in the version that holds now."""
-        self._relied_on: dict[str, str] = {}
         self._lost: set[str] = set()
         self._undos: set[str] = set()
         self.misuse = ""
@@ -84,7 +84,7 @@ class Asking:
         """Asks for the action to be run; see `Turn.run`."""
         activity, context = action.activity, self.context
         digest, arguments = self._identify(action)
-        approval, proposal_id = "none", None
+        approval, proposal_id = UNGATED, None
         if activity.approval is not None:
             approval, granted = self._use_grant(action, arguments)
             if granted is not None:
@@ -305,7 +305,7 @@ class Asking:
     ) -> tuple[str, r.ApprovalRequested | None]:
         """How the action may run, and the approval that it uses up: of these arguments, by the rule as it is now."""
         if not action.needs_approval():
-            return "exempt", None
+            return EXEMPT, None
         rule, drift = action.activity.approval, ""
         for granted in self._grants:
             if (granted.name, granted.arguments.digest) != (action.activity.name, arguments.digest):
@@ -316,7 +316,7 @@ class Asking:
             drift = self._drift(granted)
             if not drift:
                 self._grants.remove(granted)
-                return "granted", granted
+                return GRANTED, granted
         raise UnapprovedAction(action.activity.name, rule.approver if rule else "", drift)
 
     def _drift(self, granted: r.ApprovalRequested) -> str:

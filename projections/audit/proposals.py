@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ...events import records as r
-from ...events.verdicts import GRANTED
+from ...events.verdicts import GRANTED, UNGATED
 from .evidence import Violation
 from .history import At, Fact, History, cause_of, of
 from .invariants import AUTHORITY, DECISION_BINDS, NO_UNAPPROVED_START, ONE_DECISION
@@ -177,7 +177,7 @@ def _start(
                 NO_UNAPPROVED_START,
                 f"activity {body.activity_id} says it is granted and names no proposal",
             )
-        elif body.approval == "none":
+        elif body.approval == UNGATED:
             for proposal in proposals.values():
                 if proposal.asked.digest == body.digest and proposal.asked.turn == body.turn:
                     told = f"activity {body.activity_id} runs ungated what {proposal.asked.proposal_id} proposes"

@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import pytest
 
+from wakeful.commands.keyring import RETIRED
 from wakeful.deploy.cli import doctor
 from wakeful.deploy.cli.findings import SKEW_MAX_MS, of_clock, of_lag, of_settings, of_topics
 from wakeful.deploy.cli.main import invoke
 from wakeful.deploy.exits import Exit
-from wakeful.deploy.keyfile import ensure_local_keys
+from wakeful.deploy.keyfile import changing, ensure_local_keys
 from wakeful.deploy.settings import Settings
 from wakeful.events.topics import Topics
 
@@ -153,6 +154,10 @@ def test_it_says_whether_commands_are_signed_and_what_is_wrong_with_the_keyring(
     assert (signed.verdict, "3 keys" in signed.what) == ("ok", True)
     (believing,) = doctor._keys(Settings(keys=path, insecure=True))
     assert (believing.verdict, "WAKEFUL_INSECURE" in believing.to_do) == ("advice", True)
+    with changing(path) as keys:
+        keys[:] = [replace(key, status=RETIRED) for key in keys]
+    (silent,) = doctor._keys(Settings(keys=path))
+    assert (silent.verdict, "wakeful keys new" in silent.to_do) == ("wrong", True)
     path.chmod(0o644)
     (open_to_all,) = doctor._looked("keys", lambda: doctor._keys(Settings(keys=path)))
     assert (open_to_all.verdict, "chmod 600" in open_to_all.to_do) == ("wrong", True)
