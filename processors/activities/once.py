@@ -38,7 +38,7 @@ class Letter:
         self.acknowledged = True
 
 
-Bury = Callable[[Record, Letter, "Undecodable | InvalidKey"], None]
+Bury = Callable[[Record, Letter, Undecodable | InvalidKey], None]
 """Sends the letter about a record, and has it settled once it is acknowledged."""
 
 
