@@ -24,16 +24,8 @@ from ...commands.policy import (
 )
 from ...events import records as r
 from ..control import PolicyDamaged
-from .sets import (
-    KINDS,
-    canonical,
-    id_of,
-    in_order,
-    problems,
-    set_hash,
-    stored_form,
-    uids_in,
-)
+from .sets import KINDS, canonical, problems, set_hash
+from .stored import id_of, in_order, stored_form, uids_in
 
 LONG_MAX = 2**63
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -13,6 +13,7 @@ from typing import Any
 import cedarpy
 
 from ...events import records as r
+from .stored import id_of, in_order, stored_form, uids_in
 from .text import Statement, statements
 
 KINDS: Mapping[str, type] = {"Long": int, "String": str, "Bool": bool}
@@ -43,6 +44,11 @@ def default_policies() -> str:
     return files(__package__).joinpath("default.cedar").read_text("utf-8")
 
 
+def canonical(content: object) -> bytes:
+    """The bytes that equal contents have alike, to be hashed."""
+    return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+
+
 def set_hash(published: r.PolicyPublished) -> bytes:
     """The hash of what a set says; who published it, when and as which version does not count."""
     content = {
@@ -54,42 +60,52 @@ def set_hash(published: r.PolicyPublished) -> bytes:
 
 
 def problems(published: r.PolicyPublished) -> list[Problem]:
-    """Everything that keeps a set from being published; none for one that is in order."""
-    found = [*_argument_problems(published.arguments), *_role_problems(published.roles)]
+    """Everything that keeps a set from being published; none for one that is in order.
+
+    What is about single policies is told once their text can be read.
+    """
     parts = statements(published.policies)
-    broken = list(_syntax(parts))
-    if broken or found:
-        return [*found, *broken]
+    found = [
+        *_argument_problems(published.arguments),
+        *_role_problems(published.roles),
+        *_syntax_problems(parts),
+    ]
+    return found or list(_policy_problems(published, parts))
+
+
+def _policy_problems(published: r.PolicyPublished, parts: Sequence[Statement]) -> Iterator[Problem]:
     stored = stored_form(published.policies)
     if stored["templates"]:
-        return [
-            Problem("templates (?principal, ?resource) are not used here: name whom it is about")
-        ]
-    if len(stored["staticPolicies"]) != len(parts):
-        return [
-            Problem("the text does not come apart into its policies: put each on lines of its own")
-        ]
+        told = "templates (?principal, ?resource) are not used here: name whom it is about"
+        yield Problem(told)
+        return
     policies = in_order(stored)
-    ids = {
-        f"policy{number}": (id_of(policy), parts[number].line)
-        for number, policy in enumerate(policies)
-    }
-    found += _id_problems(ids.values())
+    if len(policies) != len(parts):
+        told = "the text does not come apart into its policies: put each on lines of its own"
+        yield Problem(told)
+        return
+    named = [(id_of(policy), part.line) for policy, part in zip(policies, parts, strict=True)]
+    yield from _id_problems(named)
     known = {one.name for one in published.arguments}
-    for policy, part in zip(policies, parts, strict=True):
-        found += _name_problems(policy, part.line)
-        found += (
-            Problem(told, id_of(policy), part.line) for told in sorted(set(_never(policy, known)))
-        )
+    for policy, (policy_id, line) in zip(policies, named, strict=True):
+        yield from _name_problems(policy, policy_id, line)
+        for told in sorted(set(_never(policy, known))):
+            yield Problem(told, policy_id, line)
+    yield from _schema_problems(published, named)
+
+
+def _schema_problems(
+    published: r.PolicyPublished, named: Sequence[tuple[str, int]]
+) -> Iterator[Problem]:
+    """What the engine itself finds, with our ids and lines instead of its own."""
+    ours = {f"policy{number}": each for number, each in enumerate(named)}
     checked = cedarpy.validate_policies(published.policies, _schema(published.arguments))
     for error in checked.errors:
-        policy_id, line = ids.get(error.policy_id, ("", None))
         told = error.error.removeprefix(f"for policy `{error.policy_id}`, ")
-        found.append(Problem(told, policy_id, line))
-    return found
+        yield Problem(told, *ours.get(error.policy_id, ("", None)))
 
 
-def _syntax(parts: Iterable[Statement]) -> Iterator[Problem]:
+def _syntax_problems(parts: Iterable[Statement]) -> Iterator[Problem]:
     for part in parts:
         try:
             cedarpy.PolicySet.from_str(part.text)
@@ -108,12 +124,12 @@ def _id_problems(ids: Iterable[tuple[str, int]]) -> Iterator[Problem]:
         seen.setdefault(policy_id, line)
 
 
-def _name_problems(policy: Mapping[str, Any], line: int) -> Iterator[Problem]:
+def _name_problems(policy: Mapping[str, Any], policy_id: str, line: int) -> Iterator[Problem]:
     """Names without a tenant: they are nobody's, so such a policy would never apply."""
     for kind, name in sorted(set(uids_in(policy))):
         if kind in ("Actor", "Role") and "/" not in name:
             told = f'{kind}::"{name}" names no tenant: write {kind}::"TENANT/{name}"'
-            yield Problem(told, id_of(policy), line)
+            yield Problem(told, policy_id, line)
 
 
 def _never(part: Any, arguments: set[str]) -> Iterator[str]:
@@ -123,19 +139,11 @@ def _never(part: Any, arguments: set[str]) -> Iterator[str]:
             yield from _never(inner, arguments)
     if not isinstance(part, dict):
         return
-    asked = part.get("has")
-    if (
-        isinstance(asked, dict)
-        and asked.get("left") == _ARGUMENTS
-        and asked["attr"] not in arguments
-    ):
-        yield f"no tool declares an argument {asked['attr']!r}: declare it, or it is never there"
-    if (
-        isinstance(asked, dict)
-        and asked.get("left") == _CONTEXT
-        and asked["attr"] not in _IN_CONTEXT
-    ):
-        yield f"{asked['attr']!r} is never in the context: see the schema"
+    match part.get("has"):
+        case {"left": left, "attr": str() as name} if left == _ARGUMENTS and name not in arguments:
+            yield f"no tool declares an argument {name!r}: declare it, or it is never there"
+        case {"left": left, "attr": str() as name} if left == _CONTEXT and name not in _IN_CONTEXT:
+            yield f"{name!r} is never in the context: use one of {', '.join(sorted(_IN_CONTEXT))}"
     for inner in part.values():
         yield from _never(inner, arguments)
 
@@ -169,35 +177,6 @@ def _role_problems(roles: Iterable[r.RoleMembers]) -> Iterator[Problem]:
         seen.add((one.tenant, one.role))
 
 
-def uids_in(part: Any) -> Iterator[tuple[str, str]]:
-    """Each entity that a piece of a policy names."""
-    if isinstance(part, dict):
-        if set(part) == {"type", "id"} and isinstance(part["id"], str):
-            yield part["type"], part["id"]
-            return
-        for inner in part.values():
-            yield from uids_in(inner)
-    elif isinstance(part, list):
-        for inner in part:
-            yield from uids_in(inner)
-
-
-def id_of(policy: Mapping[str, Any]) -> str:
-    """The name that its author gave it; empty where there is none."""
-    return policy.get("annotations", {}).get("id") or ""
-
-
-def stored_form(policies: str) -> dict[str, Any]:
-    read: dict[str, Any] = json.loads(cedarpy.policies_to_json_str(policies))
-    return read
-
-
-def in_order(stored: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The policies as the text has them: the engine numbers them `policy0`, `policy1` and so on."""
-    named = stored["staticPolicies"]
-    return [named[key] for key in sorted(named, key=lambda key: int(key.removeprefix("policy")))]
-
-
 def _schema(arguments: Iterable[r.ToolArgument]) -> cedarpy.Schema:
     kinds = {one.name: one.kind for one in arguments}
     fields = ", ".join(f"{json.dumps(name)}?: {kind}" for name, kind in sorted(kinds.items()))
@@ -207,7 +186,3 @@ def _schema(arguments: Iterable[r.ToolArgument]) -> cedarpy.Schema:
 @cache
 def _schema_text() -> str:
     return files(__package__).joinpath("wakeful.cedarschema").read_text("utf-8")
-
-
-def canonical(content: object) -> bytes:
-    return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()

@@ -1,0 +1,39 @@
+"""Policies in the engine's own form: JSON, in which their heads and names can be looked at."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import cedarpy
+
+
+def stored_form(policies: str) -> dict[str, Any]:
+    """What the engine makes of a text: `staticPolicies` by its own ids, and `templates`."""
+    read: dict[str, Any] = json.loads(cedarpy.policies_to_json_str(policies))
+    return read
+
+
+def in_order(stored: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The policies as the text has them: the engine numbers them `policy0`, `policy1` and so on."""
+    named = stored["staticPolicies"]
+    return [named[key] for key in sorted(named, key=lambda key: int(key.removeprefix("policy")))]
+
+
+def id_of(policy: Mapping[str, Any]) -> str:
+    """The name that its author gave it; empty where there is none."""
+    return policy.get("annotations", {}).get("id") or ""
+
+
+def uids_in(part: Any) -> Iterator[tuple[str, str]]:
+    """Each entity that a piece of a policy names."""
+    if isinstance(part, dict):
+        if set(part) == {"type", "id"} and isinstance(part["id"], str):
+            yield part["type"], part["id"]
+            return
+        for inner in part.values():
+            yield from uids_in(inner)
+    elif isinstance(part, list):
+        for inner in part:
+            yield from uids_in(inner)
