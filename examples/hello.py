@@ -17,9 +17,9 @@ async def refund(cents: int, *, key: str) -> str:
 
 @workflow("hello", version=1)
 async def hello(turn: Turn, refunds: int, message: Message) -> int:
-    action = refund.call(await turn.run(think.call(message.text)))
-    if not (await turn.approval(action)).granted:  # at once, or in a week
+    asked = await turn.approval(refund.call(await turn.run(think.call(message.text))))
+    if not asked.granted:  # at once, or in a week
         await turn.say("A supervisor declined this refund.")
         return refunds
-    await turn.say(f"{await turn.run(action)}: refund {refunds + 1} in this session")
+    await turn.say(f"{await turn.run(asked.action)}: refund {refunds + 1} in this session")
     return refunds + 1

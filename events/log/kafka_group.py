@@ -71,8 +71,13 @@ class KafkaGroup:
         )
 
     def poll(self, records_max: int, timeout_ms: int) -> list[Record]:
-        """See the protocol. A listener's exception comes out of here, and the batch is dropped with it."""
+        """See the protocol. A listener's exception comes out of here, and the batch is dropped with it.
+
+        Whoever polls again after a fault, without a seek, gets what it met once more.
+        """
         self._inbox.raise_waiting()
+        for place in sorted(self._inbox.faulty & self._inbox.floors.keys()):
+            self.seek(place, self._inbox.floors[place])
         messages = fetch(self._consumer, records_max, timeout_ms, self._watch)
         self._raise_listeners()
         return self._inbox.records(messages)
@@ -126,6 +131,7 @@ class KafkaGroup:
         else:
             self._call("assign", self._consumer.incremental_assign, [target])
         self._inbox.floors[place] = offset
+        self._inbox.faulty.discard(place)
 
     def pause(self, places: Sequence[Place]) -> None:
         """See the protocol. What is not positioned yet delivers nothing anyway."""
@@ -203,6 +209,7 @@ class KafkaGroup:
             self._assigned.discard(place)
             self._paused.discard(place)
             self._inbox.floors.pop(place, None)
+            self._inbox.faulty.discard(place)
         if paused:
             consumer.resume(_partitions(paused))
         consumer.incremental_unassign(leaving)

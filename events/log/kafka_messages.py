@@ -39,11 +39,13 @@ class Inbox:
     """Sorts messages; a fault that came behind good records waits for the next call, so none is lost.
 
     `floors` is the consumer's positions: a message of a partition that is not in it, or of an offset below its
-    floor, was fetched before a rebalance or a seek and is dropped.
+    floor, was fetched before a rebalance or a seek and is dropped. Partitions in `faulty` met a fault at their floor:
+    what comes behind it would be a gap, and is dropped until somebody seeks.
     """
 
     def __init__(self) -> None:
         self.floors: dict[Place, int] = {}
+        self.faulty: set[Place] = set()
         self._fault: LogFault | None = None
 
     def raise_waiting(self) -> None:
@@ -70,7 +72,7 @@ class Inbox:
             record = record_of(message)
             place = Place(record.topic, record.partition)
             floor = floors.get(place)
-            if floor is None or record.offset < floor:
+            if floor is None or record.offset < floor or place in self.faulty:
                 continue
             floors[place] = record.offset + 1
             sorted_.append(record)
@@ -83,14 +85,14 @@ class Inbox:
         place = Place(topic, -1 if partition is None else partition)
         code = error.code()
         if code == KafkaError._PARTITION_EOF:  # noqa: SLF001
-            if place in self.floors and offset is not None:
+            if place in self.floors and place not in self.faulty and offset is not None:
                 return EndOfPartition(topic, place.partition, offset)
             return None
         if code in _HARMLESS:
             logger.debug("consumer: %s (%s)", error.str(), error.name())
         else:
             self._fault = self._fault or _fault(place, offset, error)
-            self.floors.pop(place, None)  # what comes behind the fault would be a gap
+            self.faulty.add(place)
         return None
 
 

@@ -40,7 +40,7 @@ class KafkaReader:
             TopicPartition(place.topic, place.partition, offset)
             for place, offset in positions.items()
         ]
-        self._inbox.floors = dict(positions)
+        self._inbox.floors, self._inbox.faulty = dict(positions), set()
         try:
             with self._watch("assign"):
                 self._consumer.assign(wanted)

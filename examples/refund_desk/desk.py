@@ -106,11 +106,12 @@ async def refund_desk(turn: Turn, desk: Desk, message: Message) -> Desk:
         return await answer(turn, desk, "asked back", told, asked_about=message.text)
     if order.id in desk.refunded:
         return await answer(turn, desk, "answered", f"Order {order.id} was refunded before.")
-    action = refund.call(order.id, order.cents)
-    if not (await turn.approval(action)).granted:  # at once where the rule asks nobody
+    asked = await turn.approval(refund.call(order.id, order.cents))
+    if not asked.granted:  # at once where the rule asks nobody
         return await answer(turn, desk, "declined", "We cannot refund this. A person will write.")
-    charge = await turn.run(action)
-    told = f"We have paid back {order.cents / 100:.2f} for your {order.item}, order {order.id}."
+    charge = await turn.run(asked.action)  # whose cents a supervisor may have changed
+    cents = asked.action.arguments["cents"]
+    told = f"We have paid back {cents / 100:.2f} for your {order.item}, order {order.id}."
     await turn.run(write_letter.call(customer, f"{told} Our reference is {charge}."))
     desk = desk.model_copy(update={"refunded": [*desk.refunded, order.id]})
     return await answer(turn, desk, "refunded", told)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from confluent_kafka import KafkaError
 
+from wakeful.events.log import kafka_group
 from wakeful.events.log.protocol import LogFault, NameTaken, OffsetGone, Place
 
 from .conftest import Listener, World
@@ -231,3 +233,51 @@ def test_an_exception_of_the_listener_comes_out_of_poll(world: World):
     member.seek(Place(topic, 0), 0)  # the group itself has taken no harm
     world.committed(topic, 1)
     assert [record.offset for record in world.take(member, 1)] == [0]
+
+
+class Fault:
+    """A message that is an error of its partition."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    def error(self) -> KafkaError:
+        return KafkaError(KafkaError._INVALID_ARG)
+
+    def topic(self) -> str:
+        return self._place.topic
+
+    def partition(self) -> int:
+        return self._place.partition
+
+    def offset(self) -> int:
+        return -1
+
+
+@pytest.mark.parametrize("world", [pytest.param("kafka", marks=pytest.mark.kafka)], indirect=True)
+def test_a_partition_that_met_a_fault_goes_on_where_it_was(
+    world: World, monkeypatch: pytest.MonkeyPatch
+):
+    """Whoever asks again loses nothing: what came behind the fault was dropped, and is read once more."""
+    topic = world.topic("activities", partitions=1)
+    world.committed(topic, 20)
+    member, _ = world.joined(topic)
+    fetch, faults = kafka_group.fetch, [Fault(Place(topic, 0))]
+
+    def with_a_fault(*arguments: object) -> list[object]:
+        messages = fetch(*arguments)
+        return [*messages[:3], faults.pop(), *messages[3:]] if faults and messages else messages
+
+    monkeypatch.setattr(kafka_group, "fetch", with_a_fault)
+    found: list[int] = []
+    refused: list[str] = []
+
+    def step() -> None:
+        try:
+            found.extend(record.offset for record in member.poll(100, 50))
+        except LogFault as fault:
+            refused.append(str(fault))
+
+    world.until(lambda: len(found) >= 20, step)
+    assert found == list(range(20))
+    assert len(refused) == 1

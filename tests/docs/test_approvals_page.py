@@ -1,0 +1,39 @@
+"""What docs/approvals.md teaches is run; its reasons are those of the code, and its promises name tests that exist."""
+
+import re
+from typing import Any
+
+from wakeful.events.verdicts import DECISIONS
+
+from .readme import ROOT
+
+PAGE = (ROOT / "docs" / "approvals.md").read_text(encoding="utf-8")
+
+
+def test_its_python_runs_from_top_to_bottom() -> None:
+    names: dict[str, Any] = {"__name__": "approvals_page"}
+    for found in re.finditer(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL):
+        lines = "\n" * PAGE[: found.start(1)].count("\n")
+        exec(compile(lines + found.group(1), "docs/approvals.md", "exec"), names)
+
+
+def test_its_answers_are_those_that_there_are() -> None:
+    told = re.findall(r"^\| (\w+) \|", PAGE[: PAGE.index("## More")], re.MULTILINE)
+    assert set(told) - {"answer", "nobody"} == set(DECISIONS)
+
+
+def test_its_reasons_are_those_of_the_code() -> None:
+    section = PAGE[PAGE.index("## What is refused") : PAGE.index("## Promises")]
+    told = set(re.findall(r"`([a-z]+_[a-z]+)`", section))
+    code = "".join(
+        (ROOT / "commands" / "check.py").read_text(encoding="utf-8")
+        + (ROOT / "processors" / "proposals.py").read_text(encoding="utf-8")
+    )
+    assert {reason for reason in told if f'"{reason}"' not in code} == set()
+
+
+def test_its_promises_name_tests_that_exist() -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", PAGE)
+    assert named
+    for path, name in named:
+        assert f"def {name}(" in (ROOT / path).read_text(encoding="utf-8"), f"{path}::{name}"
