@@ -9,17 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.deploy.test_supervisor import LIMIT_S, Desk, gone, until
+from tests.deploy.supervised import LIMIT_S, Desk, gone, until
 
 from wakeful.deploy.supervisor import Supervisor
 
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
-    one = Desk(tmp_path)
-    yield one
-    for supervisor in one.made:
-        supervisor.stop(drain_s=0.1)
+    with Desk(tmp_path) as one:
+        yield one
 
 
 def with_a_spare(desk: Desk) -> tuple[Supervisor, int]:

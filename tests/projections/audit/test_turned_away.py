@@ -3,6 +3,7 @@
 import pytest
 
 from wakeful.commands import models as m
+from wakeful.events.keys import partition_of, session_key
 
 NOBODY = ("acme", "nobody")
 
@@ -13,6 +14,10 @@ def flood(chronicle, count, sessions=(NOBODY,)):
         body = m.SendMessage(chronicle.scribe.payload(number))
         chronicle.ask(body, session=sessions[number % len(sessions)])
     return chronicle.commands[-count], chronicle.commands[-1]
+
+
+def partition(chronicle, session):
+    return partition_of(session_key(*session), chronicle.scribe.partitions)
 
 
 def test_a_letter_stands_for_as_many_as_it_says(begin, found):
@@ -39,12 +44,8 @@ def test_a_letter_stands_for_none_beyond_its_last_offset(begin, found):
 
 def test_a_letter_stands_for_none_of_another_key(begin, found):
     chronicle = begin().story()
-    other = next(
-        ("acme", f"n{n}")
-        for n in range(99)
-        if chronicle_partition(chronicle, ("acme", f"n{n}"))
-        == chronicle_partition(chronicle, NOBODY)
-    )
+    others = (("acme", f"n{n}") for n in range(99))
+    other = next(one for one in others if partition(chronicle, one) == partition(chronicle, NOBODY))
     first, last = flood(chronicle, 6, (NOBODY, other))
     chronicle.bury(first, count=6, last=last.offset)
     assert found(chronicle.evidence()) == {3}
@@ -52,9 +53,3 @@ def test_a_letter_stands_for_none_of_another_key(begin, found):
     first, last = flood(whole, 6, (NOBODY, other))
     whole.bury(first, "over_quota", count=6, last=last.offset)
     assert found(whole.evidence()) == set()
-
-
-def chronicle_partition(chronicle, session):
-    from wakeful.events.keys import partition_of, session_key
-
-    return partition_of(session_key(*session), chronicle.scribe.partitions)
