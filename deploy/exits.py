@@ -5,7 +5,7 @@
 | 0 | DONE | it is done |
 | 1 | REFUSED | the answer is no: a command was refused, a session failed, an audit found violations |
 | 2 | USAGE | arguments or settings that cannot work; nothing was sent |
-| 3 | NOT_FOUND | no such session, approval or topic |
+| 3 | NOT_FOUND | no such session, approval, key or topic |
 | 4 | NOT_IN_TIME | no answer within the time given; what was sent may still be applied |
 | 5 | UNAVAILABLE | no stack, or a broker or database that does not answer |
 | 6 | APP | the app cannot be loaded |

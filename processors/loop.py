@@ -21,10 +21,6 @@ from pathlib import Path
 import structlog
 
 from ..commands.identity import INSECURE, Identity
-from ..commands.models import Command, CommandHeader, FireTimer
-from ..commands.wire import encode_command
-from ..events.headers import record_headers
-from ..events.keys import split_key
 from ..events.log.protocol import (
     Fatal,
     Group,
@@ -45,8 +41,8 @@ from .outputs import Folded, Folder, with_batch
 from .partition import Partition
 from .quotas import Quotas
 from .rebalances import Changes, Listener
-from .session import ENGINE
 from .stalls import Stalls
+from .wake_ups import WakeUps
 
 logger = structlog.get_logger(__name__)
 
@@ -57,9 +53,6 @@ SHRINK_BITS = 2
 """A batch is four times smaller after each fault, and twice as large after each commit: one that outlives its
 transaction would do so for ever."""
 
-NUDGE_AGAIN_MS = 2_000
-"""A wake-up still undecided after this long is sent again; a repeat is harmless."""
-
 BATCH_BYTES_MAX = 4 * 1024 * 1024
 """Bytes of commands in one transaction: what they lead to takes about as much again."""
 
@@ -68,9 +61,6 @@ BUSY_RECORDS = 4
 
 GATHER_MS = 8
 """How long: a transaction's price is fixed, and under load it is paid by more commands this way."""
-
-NUDGES_MAX = 500
-"""Wake-ups per partition and look: ten thousand sessions due at once drain over several looks."""
 
 
 class LoopFailed(Exception):
@@ -119,7 +109,7 @@ class Loop:
         """
         self._log, self._topics = log, topics
         self._settings, self._clock = settings, clock
-        self._handler, self._control, self._identity = handler, control, identity
+        self._handler, self._control = handler, control
         self._folder = Folder(topics, handler, quotas, identity)
         self._let_go = handler.let_go
         self._open_partition = open_partition or self._partition
@@ -127,6 +117,7 @@ class Loop:
         self._partitions: dict[int, Partition] = {}
         self._folded: list[Folded] = []
         self._stalls = Stalls(log)
+        self._wake_ups = WakeUps(topics.commands, identity)
         self._producer: TransactionalProducer
         self._faults = 0
         self._shrunk_bits = 0
@@ -328,45 +319,15 @@ class Loop:
             group.seek(partition.places.commands, offset)
         return shares
 
-    def _wake(self, wakes: Producer) -> None:
-        """Sends wake-ups for what is due by the wall's clock, or by the log's newest record where ours is behind.
-
-        Whether it is due by the log's is decided there.
-        """
+    def _wake(self, producer: Producer) -> None:
         steady_ms = self._clock.steady_ms()
-        wakes.poll()
+        producer.poll()
         if steady_ms - self._woke_ms < self._settings.wake_ms:
             return
         self._woke_ms = steady_ms
         now_ms = max(self._clock.now_ms(), self._log_ms)
         for partition in self._partitions.values():
-            if not partition.ready or partition.next_offset < partition.commands_end:
-                continue  # results and grants that came before the expiry are read first
-            sent, partition.nudged = partition.nudged, {}
-            for key, due_ms, due_id in partition.due(now_ms, NUDGES_MAX):
-                sent_for, sent_ms = sent.get(key, (-1, 0))
-                if sent_for != due_ms or steady_ms - sent_ms >= NUDGE_AGAIN_MS:
-                    sent_ms = steady_ms
-                    self._nudge(wakes, partition, key, FireTimer(due_id, due_ms), now_ms)
-                partition.nudged[key] = (due_ms, sent_ms)
-
-    def _nudge(
-        self, wakes: Producer, partition: Partition, key: bytes, timer: FireTimer, now_ms: int
-    ) -> None:
-        tenant, session_id = split_key(key)
-        command_id = f"wake:{timer.timer_id}:{timer.due_ms}"
-        header = CommandHeader(tenant, session_id, command_id, now_ms, ENGINE, None, "timer", None)
-        command, topic = Command(header, timer), self._topics.commands
-        encoded = encode_command(command)
-        headers = record_headers(encoded, f"{key.decode()}/{command_id}")
-        headers.extend(self._identity.sign(command, topic, key, encoded.value))
-        wakes.produce(
-            topic,
-            key=key,
-            value=encoded.value,
-            headers=headers,
-            partition=partition.number,
-        )
+            self._wake_ups.send(producer, partition, now_ms=now_ms, steady_ms=steady_ms)
 
     def _poll_ms(self) -> int:
         """Short while something is being restored, else long enough to sleep and short enough to wake sessions."""

@@ -13,7 +13,7 @@ from ...commands import reports as reporting
 from ...events import evolve_activities as activities
 from ...events.log.memory_producer import MemoryTransactionalProducer
 from ...processors import handler as sessions
-from ...processors import loop as looping
+from ...processors import wake_ups as waking
 from ...processors.activities.offsets import Watermark
 from ...processors.activities.settled import Settled
 from ...processors.handler import CommandHandler
@@ -96,7 +96,7 @@ MUTANTS: tuple[Mutant, ...] = (
         plant((CommandHandler, "_record", wrong.actor_of_the_batch)),
         seed=8,
     ),
-    Mutant("sends a wake-up only once", plant((looping, "NUDGE_AGAIN_MS", 1 << 60)), seed=169),
+    Mutant("sends a wake-up only once", plant((waking, "AGAIN_MS", 1 << 60)), seed=169),
     Mutant("skips what it cannot read", plant((Folder, "_fold_one", wrong.swallows)), seed=5),
     Mutant(
         "fires timers by the owner's clock",
