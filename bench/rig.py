@@ -17,12 +17,16 @@ from wakeful.deploy.settings import Settings, load_settings
 from wakeful.deploy.stack import Stack
 from wakeful.deploy.supervisor import Supervisor
 from wakeful.events.log.kafka import KafkaLog
+from wakeful.events.log.protocol import Isolation, Log, Place
 from wakeful.processors.app import load_app
+from wakeful.projections.queries import Queries
 
 APP = str(Path(__file__).with_name("app.py"))
 STARTED_LIMIT_S = 60.0
 RESTART_MAX_S = 0.5
 """A child is started again at once, however often it has been killed here."""
+
+VIEWS_LIMIT_MS = 120_000
 
 SERVERS = {"kafka": "broker"}
 """What the lines call a service, where it is not its own name."""
@@ -69,6 +73,18 @@ class Rig:
     settings: Settings
     effects: Path
     durability: str
+    log: Log
+
+    def views_follow_ms(self) -> float:
+        """Waits until the views hold all events that there are now; how long that took."""
+        began_s, topic = time.monotonic(), self.settings.topics.events
+        places = [Place(topic, n) for n in range(self.log.partitions(topic))]
+        ends = {
+            place: end for place, (_, end) in self.log.ends(places, Isolation.COMMITTED).items()
+        }
+        with Queries(self.settings.postgres_url, self.settings.namespace) as views:
+            views.wait_for(ends, timeout_ms=VIEWS_LIMIT_MS)
+        return (time.monotonic() - began_s) * 1000
 
     def parts(self) -> dict[str, list[int]]:
         """The pids of the processor, the worker, the projector, and of the stack's services."""
@@ -150,7 +166,7 @@ def rigged(
             backoff_max_s=RESTART_MAX_S,
         )
         with running, Driver(log, settings, effects) as driver:
-            yield Rig(bed, running, driver, settings, effects, durability)
+            yield Rig(bed, running, driver, settings, effects, durability, log)
 
 
 def group_by_duty(pids: Mapping[str, int]) -> dict[str, list[int]]:

@@ -34,7 +34,13 @@ SHAPES = {
     "throughput": Shape(
         "Steps per second, and CPU milliseconds per step by process",
         ("window", "durability", "peer"),
-        {"steps_per_s": "steps/s", **CPU, "step_ms_p50": "step ms p50", "step_ms_p99": "p99"},
+        {
+            "steps_per_s": "steps/s",
+            **CPU,
+            "step_ms_p50": "step ms p50",
+            "step_ms_p99": "p99",
+            "views_follow_ms": "views follow, ms",
+        },
     ),
     "latency": Shape(
         "One session at a time",

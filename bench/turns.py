@@ -22,6 +22,7 @@ def throughput(rig: Rig, *, sessions: int, window: int, **fields: object) -> Non
     """Steps per second and CPU per step, by process."""
     meter = Meter(rig.parts())
     run = rig.driver.run(Load(sessions, window))
+    follow_ms = rig.views_follow_ms()
     steps = sessions * STEPS
     cpu = meter.per_step(steps)
     between = transitions_ms(run.effects, BEFORE)
@@ -37,6 +38,7 @@ def throughput(rig: Rig, *, sessions: int, window: int, **fields: object) -> Non
         step_ms_p50=percentile(between, 0.5),
         step_ms_p99=percentile(between, 0.99),
         executions=len(run.effects),
+        views_follow_ms=round(follow_ms, 1),
     )
 
 
