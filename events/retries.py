@@ -7,6 +7,7 @@ from hashlib import sha256
 from .contracts import LOOKUP, ONCE
 from .failures import (
     ARGUMENTS_UNAVAILABLE,
+    CUT_OFF,
     HEARTBEAT,
     LOOK_UP_FAILED,
     NO_CREDENTIALS,
@@ -25,6 +26,7 @@ RETRIED_KINDS = frozenset(
     {
         RAISED,
         TIMED_OUT,
+        CUT_OFF,
         UNKNOWN_ACTIVITY,
         NO_CREDENTIALS,
         NOTHING_DONE,

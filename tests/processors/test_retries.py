@@ -3,7 +3,7 @@
 import pytest
 
 from tests.processors.desk import KEY, Desk, Hand, kinds
-from wakeful import ActivityError, Message, Read, Retry, Turn, activity, workflow
+from wakeful import ActivityError, Message, Read, Retry, Turn, Write, activity, workflow
 from wakeful.commands.models import CompleteActivity
 from wakeful.commands.next_valid import obligations
 from wakeful.events import records as r
@@ -23,6 +23,11 @@ POLICY = r.RetryPolicy(4, 1_000, 2_000, 60_000, ("LookupError",))
 async def ask(text: str) -> int:
     """A tool that is sometimes down."""
     return len(text)
+
+
+async def find_charge(key: str) -> int | None:
+    """What was paid under the key."""
+    return None
 
 
 @workflow("desk", version=1)
@@ -135,12 +140,39 @@ def test_what_is_never_retried_fails_at_once(hand: Hand, type_: str) -> None:
     assert kinds(out) == ["ActivityFailed", "ReplySent", "TurnCompleted"]
 
 
+@activity(contract=Write(lookup=find_charge), retry=Retry(attempts=2))
+async def charge(text: str, *, key: str) -> int:
+    """Looks before it pays again."""
+    return len(text)
+
+
+@activity(contract=Write(), retry=Retry(attempts=2))
+async def charge_once(text: str) -> int:
+    """Never pays again."""
+    return len(text)
+
+
+@workflow("payer", version=1)
+async def payer(turn: Turn, desk: Desk, message: Message) -> Desk:
+    await turn.run((charge if message.text == "looks" else charge_once).call("x"))
+    return desk
+
+
+@pytest.mark.parametrize(
+    ("how", "then"), [("looks", "ActivityRetryScheduled"), ("once", "ActivityUncertain")]
+)
+def test_one_whose_workers_died_is_tried_again_where_it_may_be(how: str, then: str) -> None:
+    hand = Hand(payer, charge, charge_once, workflow="payer")
+    hand.open(how)
+    assert kinds(hand.failure("1.1", "cut_off"))[0] == then
+
+
 @pytest.mark.parametrize("kind", ["wrong_arguments", "unserialisable_result", "result_too_large"])
 def test_what_cannot_pass_by_itself_fails_at_once(hand: Hand, kind: str) -> None:
     assert kinds(hand.failure("1.1", kind))[0] == "ActivityFailed"
 
 
-@pytest.mark.parametrize("kind", ["raised", "timed_out", "unknown_activity"])
+@pytest.mark.parametrize("kind", ["raised", "timed_out", "cut_off", "unknown_activity"])
 def test_what_may_pass_is_tried_again(kind: str) -> None:
     assert may_retry(POLICY, 1, r.Failure(kind, "start_to_close", "", ""))
     assert not may_retry(None, 1, r.Failure(kind, "start_to_close", "", ""))
