@@ -8,6 +8,7 @@ from hashlib import sha256
 from typing import Any, cast, get_args
 
 from ..events.avro import Codec, Encoded
+from ..events.blobs import payloads_in
 from ..events.errors import Undecodable
 from ..events.headers import Headers, fingerprint_in
 from ..events.limits import COMMAND_MAX, NAME_BYTES_MAX, TEXT_BYTES_MAX
@@ -46,8 +47,10 @@ def read_command(value: bytes | None, headers: Headers) -> tuple[Command, Encode
     """
     stored = COMMANDS.open(value, fingerprint_in(headers))
     command = cast("Command", COMMANDS.decode_body(stored.body, stored.fingerprint))
-    if len(stored.body) > NAME_BYTES_MAX:  # no text is longer than what holds it
-        _check_texts(command, "")
+    if len(stored.body) > NAME_BYTES_MAX:
+        inline = sum(len(payload.inline or b"") for payload in payloads_in(command.body))
+        if len(stored.body) - inline > NAME_BYTES_MAX:  # no text is longer than what holds it
+            _check_texts(command, "")
     return command, stored
 
 
