@@ -9,7 +9,7 @@ import uuid
 from pathlib import Path
 
 import fastavro
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaException, Producer
 
 SCHEMAS = Path(__file__).parents[1] / "schemas"
 LOCK = (line.split() for line in (SCHEMAS / "ids.lock").read_text().splitlines())
@@ -33,14 +33,18 @@ def send(kind: str, actor: str, **fields: object) -> None:
     fastavro.schemaless_writer(body, schema, {"header": header, **fields})
     value = b"\0" + IDS[kind].to_bytes(4, "big") + body.getvalue()
     topic, key = f"{NAMESPACE}.commands.v1", f"{TENANT}/{SESSION}"
-    parts = [kafka.list_topics().cluster_id.encode(), topic.encode(), key.encode(), value]
+    parts = [CLUSTER, topic.encode(), key.encode(), value]
     signed = b"wakeful/1" + b"".join(len(part).to_bytes(4, "big") + part for part in parts)
     mark = hmac.digest(bytes.fromhex(KEY["secret"]), signed, "sha256")
     kafka.produce(topic, value, key, headers={"wakeful_key": KEY["kid"], "wakeful_signature": mark})
-    kafka.flush()
+    kafka.flush(30)
 
 
 kafka = Producer({"bootstrap.servers": broker, "partitioner": "murmur2_random"})
+try:
+    CLUSTER = kafka.list_topics(timeout=5).cluster_id.encode()
+except KafkaException:
+    raise SystemExit(f"no answer from kafka at {broker}: start it with `wakeful up`") from None
 own = {"group.id": SESSION, "auto.offset.reset": "earliest"}
 consumer = Consumer({"bootstrap.servers": broker, **own})
 consumer.subscribe([f"{NAMESPACE}.outcomes.v1"])

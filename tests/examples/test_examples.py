@@ -3,6 +3,7 @@
 import ast
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ from wakeful.processors.app import load_app
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LINES_MAX = {
-    "plain_kafka.py": 60,
+    "plain_kafka.py": 64,
     "hello.py": 25,
     "refund_desk/__init__.py": 10,
     "refund_desk/desk.py": 160,
@@ -57,6 +58,26 @@ def test_hello_needs_the_front_door_alone() -> None:
 
 def test_the_shop_of_the_refund_desk_knows_nothing_of_wakeful() -> None:
     assert "wakeful" not in imported(EXAMPLES / "refund_desk" / "shop.py")
+
+
+@pytest.mark.slow
+def test_the_plain_example_says_what_to_start_where_nothing_answers(tmp_path: Path) -> None:
+    ring = {"keys": [{"kid": "k1", "role": "client", "status": "active", "secret": "00"}]}
+    (tmp_path / "keys.json").write_text(json.dumps(ring), encoding="utf-8")
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # bound, and never listening
+        broker = f"127.0.0.1:{nobody.getsockname()[1]}"
+        keys = {"WAKEFUL_HOME": str(tmp_path), "WAKEFUL_KEYS": ""}
+        done = subprocess.run(
+            [sys.executable, str(EXAMPLES / "plain_kafka.py")],
+            env={**os.environ, **keys, "WAKEFUL_KAFKA": broker},
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert f"no answer from kafka at {broker}: start it with `wakeful up`" in done.stderr
 
 
 @pytest.mark.slow
