@@ -174,18 +174,26 @@ def ask(
 
 
 def _verdict(given: Settings, watch: Watch, receipt: Receipt, timeout_ms: int) -> Verdict:
-    """The verdict; `repeat` where the processors are past the command and no fact came of it."""
+    """The verdict; `repeat` where the processors are past the command and no fact came of it.
+
+    Where a longer wait than usual is allowed, it is told once after the usual one that nobody has decided yet.
+    """
     from ...events.log.kafka_survey import committed_offsets
     from ...events.log.protocol import Place
     from ..processes import processors_group
+    from .output import note
     from .watching import Verdict
 
     place = Place(receipt.topic, receipt.partition)
-    limit = monotonic() + timeout_ms / 1000
+    since = monotonic()
+    limit, tell_at = since + timeout_ms / 1000, since + DECIDED_MS / 1000
     while True:
         verdict = watch.verdict(receipt.command_id, LOOK_MS)
         if verdict.kind != "undecided" or monotonic() >= limit:
             return verdict
+        if monotonic() >= tell_at:
+            note(f"{_undecided(receipt)}; waiting on")
+            tell_at = limit  # once: the last word is the answer
         committed = committed_offsets(given.kafka_servers, processors_group(given), [place])
         if committed.get(place, 0) > receipt.offset:
             verdict = watch.verdict(receipt.command_id, LOOK_MS)  # what came in between
@@ -233,10 +241,7 @@ def _judge(answer: Answer, done: str) -> tuple[Exit, str]:
         told = "; ".join(filter(None, (verdict.detail, following)))
         return code, f"refused ({verdict.reason}): {told}"
     if verdict.kind == "undecided":
-        return Exit.NOT_IN_TIME, (
-            f"kafka has it as command {answer.receipt.command_id}, and no processor has decided it yet: see with "
-            "'wakeful status' whether 'wakeful run' is running; it needs not be sent again"
-        )
+        return Exit.NOT_IN_TIME, _undecided(answer.receipt)
     if verdict.kind == "repeat":
         return Exit.DONE, "nothing changed: the session has had this command before"
     if verdict.kind == "kept":
@@ -270,6 +275,13 @@ def _judge(answer: Answer, done: str) -> tuple[Exit, str]:
     if rest.status == "Waiting":
         return Exit.DONE, _awaited(rest, session_id)
     return Exit.DONE, f"{rest.status.lower()}{': ' + rest.detail if rest.detail else ''}"
+
+
+def _undecided(receipt: Receipt) -> str:
+    return (
+        f"kafka has it as command {receipt.command_id}, and no processor has decided it yet: see with "
+        "'wakeful status' whether 'wakeful run' is running; it needs not be sent again"
+    )
 
 
 def _awaited(rest: Rest, session_id: str) -> str:

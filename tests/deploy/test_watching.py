@@ -10,10 +10,12 @@ from tests.processors.loops import Cluster
 from wakeful.commands.client import Client
 from wakeful.commands.models import OpenSession
 from wakeful.commands.sending import Receipt
+from wakeful.deploy.cli import asking
 from wakeful.deploy.cli.asking import Answer, finish
 from wakeful.deploy.cli.reading import refusal_of
 from wakeful.deploy.cli.watching import Rest, Verdict, Watch, _take, _takes, nondeterminism
 from wakeful.deploy.exits import Exit, Stopped
+from wakeful.deploy.settings import Settings
 from wakeful.events import records as r
 from wakeful.processors import handler
 
@@ -192,3 +194,28 @@ def test_a_command_over_which_its_session_is_held_is_kept_for_a_reason(
         verdict = watch.verdict(receipt.command_id, WAIT_MS)
     assert (verdict.kind, verdict.reason) == ("kept", "engine_fault")
     assert "ZeroDivisionError" in verdict.detail
+
+
+class Undecided:
+    """A watch that sees nothing so often, and then that it was applied."""
+
+    def __init__(self, times: int) -> None:
+        self.times = times
+
+    def verdict(self, _command_id: str, _timeout_ms: int) -> Verdict:
+        self.times -= 1
+        return Verdict("undecided") if self.times >= 0 else Verdict("applied")
+
+
+@pytest.mark.parametrize(("usual_ms", "told"), [(0, 1), (60_000, 0)])
+def test_who_waits_for_long_is_told_once_that_nobody_has_decided(
+    monkeypatch, capsys, usual_ms, told
+) -> None:
+    monkeypatch.setattr(asking, "DECIDED_MS", usual_ms)
+    monkeypatch.setattr("wakeful.events.log.kafka_survey.committed_offsets", lambda *_: {})
+    receipt = Receipt("s1", "c1", 0, "desk.commands.v1", 0, 7)
+    given = Settings(kafka="nowhere:1", namespace="desk")
+    assert asking._verdict(given, Undecided(3), receipt, 60_000).kind == "applied"
+    shown = capsys.readouterr().err
+    assert shown.count("no processor has decided it yet: see with 'wakeful status'") == told
+    assert shown.count("waiting on") == told
