@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 from types import TracebackType
@@ -37,6 +38,9 @@ BUSY_MAX = 3
 LOOK_S = 0.02
 ECHO_LOOKS = 5
 """Looks at the children between two at their logs: files are read ten times a second, no more."""
+
+AGAIN_S = 1.0
+"""Between two tries of what the machine refuses: a start, or writing who runs."""
 
 DRAIN_S = 20.0
 """How long children may take to end on SIGTERM; a worker drains for half of that."""
@@ -95,6 +99,8 @@ class Supervisor:
         self.gave_up: Stopped | None = None
         """Why it stopped by itself: somebody else runs the same; whoever started it raises this."""
         self._thread: threading.Thread | None = None
+        self._unsaved = False
+        self._save_due_s = 0.0
         self._lock: IO[str] | None = None
         self._pipe: tuple[int, int] | None = None
         self._spares = spares.Spares(
@@ -212,24 +218,44 @@ class Supervisor:
         looks = 0
         while not self._stopping.wait(LOOK_S):
             looks += 1
-            changed = False
-            for child in self._children.values():
-                with self._guard:
-                    changed = self._look(child) or changed
-            if changed:
-                self._save()
-            self._spares.look()
-            if self._follower and looks % ECHO_LOOKS == 0:
-                self._follower.look()
+            try:
+                self._look_around(looks)
+            except OSError as error:  # a disk is full, say: nobody else would start children again
+                _tell("the supervisor could not do all it does, and goes on", error)
+
+    def _look_around(self, looks: int) -> None:
+        for child in self._children.values():
+            with self._guard:
+                self._unsaved = self._look(child) or self._unsaved
+        if self._unsaved and monotonic() >= self._save_due_s:
+            self._try_save()
+        self._spares.look()
+        if self._follower and looks % ECHO_LOOKS == 0:
+            self._follower.look()
+
+    def _try_save(self) -> None:
+        try:
+            self._save()
+        except OSError as error:  # children come before the file that tells of them
+            self._save_due_s = monotonic() + AGAIN_S
+            _tell("who runs cannot be written: tried again", error, path=str(self._file.path))
+        else:
+            self._unsaved = False
 
     def _look(self, child: Child) -> bool:
+        """Starts it, where that is due, or notes its end; whether there is news of it."""
         now_s = monotonic()
         if child.due_s is not None:
             if now_s < child.due_s:
                 return False
+            try:
+                self._spawn(child)
+            except OSError as error:
+                child.due_s = now_s + AGAIN_S
+                _tell("a process cannot be started: tried again", error, name=child.name)
+                return False
             child.due_s = None
             child.restarts += 1
-            self._spawn(child)
             return True
         code = child.process.poll() if child.process is not None else None
         if code is None:
@@ -342,6 +368,11 @@ class Supervisor:
             self._file.remove()
             self._lock.close()
             self._lock = None
+
+
+def _tell(what: str, error: OSError, **fields: str) -> None:
+    with suppress(OSError):  # where the disk is full, the log may be on it
+        logger.error(what, error=str(error), **fields)
 
 
 def _signal(process: subprocess.Popen[bytes], number: int) -> None:

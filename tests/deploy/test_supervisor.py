@@ -1,5 +1,6 @@
 """The supervisor starts what ends, faster at first than later, and leaves nobody behind."""
 
+import errno
 import json
 import os
 import signal
@@ -15,7 +16,7 @@ from tests.deploy.supervised import LIMIT_S, Desk, gone, until
 
 from wakeful.deploy.children import BACKOFF_FIRST_S
 from wakeful.deploy.exits import Exit, Stopped
-from wakeful.deploy.run_file import RunFile
+from wakeful.deploy.run_file import RunFile, Running
 
 
 @pytest.fixture
@@ -65,6 +66,60 @@ def test_a_killed_child_is_started_again_at_once_under_its_name(desk: Desk) -> N
     until(lambda: len(desk.ups(one, "processor-0")) == 2, "its first words")
     assert one.restarts == {"processor-0": 1, "worker-default-0": 0}
     assert one.exit_codes["processor-0"] == [-signal.SIGKILL]
+
+
+def test_a_full_disk_stops_no_restart_and_who_runs_is_written_once_there_is_room(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wakeful.deploy.supervisor.AGAIN_S", 0.05)
+    save, full, refused = RunFile.save, [False], []
+
+    def saves(file: RunFile, running: Running) -> None:
+        if full[0]:
+            refused.append(running)
+            raise OSError(errno.ENOSPC, "No space left on device")
+        save(file, running)
+
+    monkeypatch.setattr(RunFile, "save", saves)
+    one = desk.supervisor()
+    one.start()
+    full[0] = True
+    with capture_logs() as told:
+        for count in (1, 2):  # the second death comes after the save that failed
+            until(lambda n=count: len(desk.ups(one, "processor-0")) == n, "its start")
+            one.kill("processor-0")
+            until(lambda n=count: one.restarts["processor-0"] == n, "its restart")
+        until(lambda: len(refused) >= 4, "another try")
+    assert any(line["event"] == "who runs cannot be written: tried again" for line in told)
+    full[0] = False
+
+    def shown() -> dict[str, int]:
+        found = RunFile(desk.settings.home).load()
+        return {child.name: child.pid for child in found.children} if found else {}
+
+    until(lambda: shown() == one.pids(), "the file")
+
+
+def test_a_child_that_cannot_be_started_is_tried_again(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wakeful.deploy.supervisor.AGAIN_S", 0.05)
+    one = desk.supervisor()
+    one.start()
+    start, failures = one._start_new, iter((1, 2))
+
+    def refuses(*given: object) -> object:
+        if next(failures, None):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return start(*given)
+
+    monkeypatch.setattr(one, "_start_new", refuses)
+    before = one.kill("processor-0")
+    with capture_logs() as told:
+        until(lambda: one.pids().get("processor-0", before) != before, "the start")
+    tries = [line["name"] for line in told if "cannot be started: tried again" in line["event"]]
+    assert tries == ["processor-0"] * 2
+    until(lambda: one.restarts["processor-0"] == 1, "its count")
 
 
 def test_a_child_that_ends_again_and_again_is_started_ever_more_slowly(desk: Desk) -> None:
