@@ -98,3 +98,4 @@ def ask(
             decided = words.get(answer.strip().lower())
             if decided:
                 return decided
+            console.print("answer y, n or r")

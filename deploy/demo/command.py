@@ -102,6 +102,11 @@ def _show(result: Result, *, as_json: bool) -> None:
         sys.stderr.write(told + "\n")
     for problem in report.problems:
         sys.stderr.write(f"broken: {problem}\n")
+    if not report.refunds_due:
+        sys.stderr.write(
+            "no refund was due in these messages: one is where a 'customer' names an order of their own "
+            "(docs/refund-desk.md) and no supervisor says no\n"
+        )
     if report.kept:
         through = f", through {report.kills} kills" if report.kills else ""
         told = f"every promise was kept{through}: nothing lost, nothing charged twice"

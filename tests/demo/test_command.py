@@ -67,6 +67,13 @@ def test_a_model_that_failed_is_told(ends_with, capsys) -> None:
     assert "failed 4 times, the last time: connection refused" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("due", "told"), [(0, 1), (3, 0)])
+def test_messages_without_a_refund_are_told(ends_with, capsys, due: int, told: int) -> None:
+    ends_with(Report(refunds_due=due))
+    assert invoke(["demo"]) == Exit.DONE
+    assert capsys.readouterr().err.count("no refund was due in these messages") == told
+
+
 @pytest.mark.parametrize(
     ("typed", "decided"), [("y\n", "approve"), ("what\nNO\n", "reject"), ("r\n", "rest")]
 )
@@ -74,6 +81,7 @@ def test_a_person_decides(typed: str, decided: str, monkeypatch, capsys) -> None
     monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
     assert ask(View(), "give it \x1b[31mback", {"order_id": "7\x07", "cents": 25_000}, 3) == decided
     shown = capsys.readouterr().err
+    assert shown.count("answer y, n or r") == typed.count("what")
     assert "give it \N{REPLACEMENT CHARACTER}[31mback" in shown
     assert "refund 250.00 for order 7\N{REPLACEMENT CHARACTER}, 2 more after it" in shown
 
