@@ -71,6 +71,8 @@ def _words(refused: psycopg.Error, query: str) -> str:
         at = int(diagnosis.statement_position) - 1
         near = " ".join(query[at : at + 40].split())
         told += f", at {near!r}" if near else ", at its end"
+    if isinstance(refused, psycopg.errors.SyntaxError) and "multiple commands" in told:
+        return "this is more than one statement, and one is answered: ask one statement at a time"
     hint = f" ({diagnosis.message_hint})" if diagnosis.message_hint else ""
     if isinstance(refused, psycopg.errors.UndefinedTable):
         return f"{told}{hint}: the views are {', '.join(VIEWS)}"

@@ -112,7 +112,7 @@ class Rebuild:
                 yield from self._compare_all()
             yield "r.compared"
             yield from self._switch(connection)
-            self.progress.doing = "done"
+            self.progress.doing, self.progress.wanted = "done", 0
             yield "r.switched"
 
     def close(self) -> None:
@@ -170,6 +170,7 @@ class Rebuild:
         """Fills the rebuilt tables exactly up to here."""
         self._bounded.limit(aim)
         self.progress.doing, self.progress.wanted = doing, sum(aim.values())
+        self.progress.done = sum(self._projector.positions.values())
         while not self._projector.positions or self._behind(aim):
             point = next(self._steps)
             if point == "j.faulted":
@@ -187,6 +188,7 @@ class Rebuild:
             self.progress.wanted = len(tables.COMPARED)
             for _ in self._compare(live, None):
                 yield "r.comparing"
+        self.progress.wanted = 0  # what is told from here on is no share of the tables
         self._judge()
 
     def _compare(
@@ -204,8 +206,10 @@ class Rebuild:
 
     def _judge(self) -> None:
         if self.progress.differing and not self._accept:
+            count = self.progress.differing
+            rows = "1 row differs" if count == 1 else f"{count} rows differ"
             raise Differs(
-                f"{self.progress.differing} rows differ from what the log gives; nothing was switched. The rebuilt rows "
+                f"{rows} from what the log gives; nothing was switched. The rebuilt rows "
                 f"are kept in {self._beside.beside!r}: run it again with --accept-differences to put them in place, "
                 "or with --discard to drop them"
             )
@@ -214,7 +218,7 @@ class Rebuild:
         """Catches up, and takes the place of the live rows in one transaction; again, where a lock is not to be had."""
         moved: set[tuple[Any, ...]] = set()
         for _ in range(SWITCHES_MAX):
-            self.progress.doing = "switches"
+            self.progress.doing, self.progress.wanted = "switches", 0
             try:
                 with connection.transaction():
                     live = tables.lock(connection, self._schemas)
@@ -243,6 +247,7 @@ class Rebuild:
 
     def _compare_moved(self, moved: Collection[tuple[Any, ...]]) -> Iterator[str]:
         before = self.progress.differing
+        self.progress.wanted = 0  # a few rows: no share is told
         with closing(self._connect(access="read")) as live:
             for _ in self._compare(live, [(tenant, session) for tenant, session in moved]):
                 pass

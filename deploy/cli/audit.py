@@ -54,7 +54,7 @@ def verify(
     """
     from ...commands.wire import decode_command
     from ...projections.audit import asked_by, audit
-    from .output import note, table, write_json
+    from .output import counted, note, table, write_json
 
     given = settings()
     store = _store(given) if blobs else None
@@ -87,7 +87,7 @@ def verify(
     )
     read = f"{counts['events']} events of {counts['commands']} commands"
     if broken:
-        raise Stopped(Exit.REFUSED, f"{len(broken)} violations in {read}")
+        raise Stopped(Exit.REFUSED, f"{counted(len(broken), 'violation')} in {read}")
     also = " and the views" if counts["views"] else ""
     note(f"{read}{also}: every promise is kept")
     return Exit.DONE

@@ -98,10 +98,14 @@ def newest_letters(log: Log, topics: Topics, limit: int, *, all_of_them: bool = 
 
 
 def open_letters(log: Log, topics: Topics, reason: str) -> list[Record]:
-    """All letters of this reason that nobody has dealt with, the oldest first."""
+    """All letters of this reason that nobody has dealt with, the oldest first; `Stopped` where none ever had it."""
     found = _read(log, {place: first for place, (first, _) in _ends(log, topics).items()})
-    causes = ((record, dead_letter_in(record.headers)) for record in found.open)
-    return [record for record, cause in causes if cause is not None and cause.reason == reason]
+    causes = {id_of(r): cause for r in found.records if (cause := dead_letter_in(r.headers))}
+    reasons = sorted({cause.reason for cause in causes.values()})
+    if reason not in reasons:
+        there_are = f"there are {', '.join(reasons)}" if reasons else "there are no letters"
+        raise Stopped(Exit.NOT_FOUND, f"no dead letter has the reason {reason!r}: {there_are}")
+    return [r for r in found.open if id_of(r) in causes and causes[id_of(r)].reason == reason]
 
 
 def find_letter(log: Log, topics: Topics, letter: str) -> tuple[Record, Mark | None]:

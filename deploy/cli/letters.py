@@ -180,19 +180,21 @@ def _deal(
 
 def _ask(how: How, count: int, *, yes: bool) -> None:
     """Goes on where a person says yes, or there is nothing to be done."""
+    from .output import counted
+
     if yes or not count:
         return
     doing = "send back" if how == "redriven" else "drop"
     if not sys.stdin.isatty():
         raise Stopped(
             Exit.USAGE,
-            f"asked to {doing} {count} letters, and nobody can confirm it here: give --yes",
+            f"asked to {doing} {counted(count, 'letter')}, and nobody can confirm it here: give --yes",
         )
-    typer.confirm(f"{doing} {count} letters?", abort=True, err=True)
+    typer.confirm(f"{doing} {counted(count, 'letter')}?", abort=True, err=True)
 
 
 def _tell(how: How, dealt: Dealt, why_not: dict[str, str], *, as_json: bool) -> int:
-    from .output import note, write_json
+    from .output import counted, note, write_json
 
     code = Exit.REFUSED if why_not else Exit.DONE
     if as_json:
@@ -205,7 +207,7 @@ def _tell(how: How, dealt: Dealt, why_not: dict[str, str], *, as_json: bool) -> 
         note(f"{letter} was {_told(mark)}: nothing was done again")
     for letter, why in why_not.items():
         note(f"{letter} cannot be sent back: {why}")
-    note(f"{len(dealt.now)} letters {how}")
+    note(f"{counted(len(dealt.now), 'letter')} {how}")
     if how == "redriven" and dealt.now:
         note(
             "what its session has applied before is a repeat and changes nothing; what is not let in is a letter again"

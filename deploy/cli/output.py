@@ -57,6 +57,11 @@ def facts(pairs: Iterable[tuple[str, object]]) -> None:
     sys.stdout.flush()
 
 
+def counted(count: int, what: str) -> str:
+    """`1 letter`, `2 letters`."""
+    return f"{count} {what}{'s' * (count != 1)}"
+
+
 def when(at_ms: int | None) -> str:
     """A log time as people read it, in UTC."""
     if at_ms is None:
@@ -130,6 +135,10 @@ def _cell(value: object, limit: int = CELL_MAX * 2) -> str:
         return "-"
     if isinstance(value, datetime):
         return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+    if isinstance(value, (bool, dict, list)):  # as JSON, and Postgres, have it
+        return _printable(json.dumps(value, default=str, ensure_ascii=False), limit)
+    if isinstance(value, bytes):
+        return value.hex()
     return _printable(str(value), limit)
 
 

@@ -92,12 +92,17 @@ def _follow(run: Rebuild) -> None:
         progress = run.progress
         if progress.doing != told or time.monotonic() >= next_s:
             told, next_s = progress.doing, time.monotonic() + TELL_EVERY_S
-            of = f"{progress.done} of {progress.wanted}" if progress.wanted else ""
-            note(f"{progress.doing:10}{of}")
+            note(told_of(progress))
+
+
+def told_of(progress: Progress) -> str:
+    """One line: what it does, and how far that is where it can be said."""
+    of = f"{progress.done} of {progress.wanted}" if progress.wanted else ""
+    return f"{progress.doing:10}{of}".rstrip()
 
 
 def _report(progress: Progress, *, switched: bool, as_json: bool) -> None:
-    from .output import note, table, write_json
+    from .output import counted, note, table, write_json
 
     if as_json:
         shown = [{"table": d.table, "key": d.key, "what": d.told} for d in progress.shown]
@@ -108,5 +113,6 @@ def _report(progress: Progress, *, switched: bool, as_json: bool) -> None:
         [(d.table, "/".join(map(str, d.key)), d.told) for d in progress.shown],
     )
     if switched:
-        also = f"; {progress.differing} rows were others before" if progress.differing else ""
+        were = f"{counted(progress.differing, 'row')} {'was another' if progress.differing == 1 else 'were others'} before"
+        also = f"; {were}" if progress.differing else ""
         note(f"the views show the rebuilt rows{also}")

@@ -66,7 +66,23 @@ def tail(
             shown += 1
             if shown == limit:
                 return
+        if session_id and not shown and not follow:
+            _check_known(given, log, session_id)
         note(f"no {kind}{f' of session {session_id}' if session_id else ''}", quiet=shown > 0)
+
+
+def _check_known(given: Settings, log: Log, session_id: str) -> None:
+    """Refuses a session that has no event at all: that it shows nothing would say less."""
+    from ...events.keys import session_key
+    from .reading import to_the_end
+
+    key = session_key(given.tenant, session_id)
+    places = _positions(given, log, "events", session_id, since_ms=0)
+    if not any(record.key == key for record in to_the_end(log, places)):
+        raise Stopped(
+            Exit.NOT_FOUND,
+            f"no session {session_id!r} of tenant {given.tenant}: see 'wakeful session list'",
+        )
 
 
 def _positions(

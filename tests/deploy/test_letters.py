@@ -81,7 +81,7 @@ def test_a_letter_goes_back_byte_for_byte_without_the_headers_of_its_death(log, 
     letter = put(log)
     code, out, err = cli("redrive", letter, "--yes")
     assert (code, out) == (Exit.DONE, f"{letter}\n")
-    assert "1 letters redriven" in err
+    assert "1 letter redriven" in err
     assert "is a repeat and changes nothing" in err
     (sent,) = everything(log, TOPICS.commands)
     assert (sent.key, sent.value) == (b"acme/s1", b"\x00bytes")
@@ -122,6 +122,15 @@ def test_all_of_a_reason_go_back_and_others_stay(log, cli):
     assert {int(r.value) for r in everything(log, TOPICS.commands)} == set(range(250))
     assert [row["id"] for row in json.loads(cli("list", "--json")[1])] == [other]
     assert json.loads(cli("redrive", "--reason", "unknown_session", "--json")[1])["redriven"] == []
+
+
+def test_a_reason_that_no_letter_has_is_told_with_those_there_are(log, cli):
+    code, out, err = cli("redrive", "--reason", "bogus", "--yes")
+    assert (code, out) == (Exit.NOT_FOUND, "")
+    assert "no dead letter has the reason 'bogus': there are no letters" in err
+    put(log), put(log, reason="unknown_session")
+    assert "there are unknown_session, unreadable" in cli("drop", "--reason", "bogus", "--yes")[2]
+    assert everything(log, TOPICS.commands) == []
 
 
 def test_only_commands_are_taken_back_and_nothing_is_sent_where_one_is_not(log, cli):

@@ -55,7 +55,7 @@ def test_a_percent_sign_is_the_querys_own(queries):
         ("SELECT * FROM ledgers", "the views are sessions, approvals, ledger"),
         ("SELECT sesion_id FROM sessions", "at 'sesion_id FROM sessions'"),
         ("SELECT 1 +", "at its end"),
-        ("SELECT 1; SELECT 2", "multiple commands"),
+        ("SELECT 1; SELECT 2", "ask one statement at a time"),
         ("CREATE TABLE t (n int)", "read-only transaction: the views are only read here"),
         ("SET search_path TO public", "this gives no rows: ask with SELECT"),
         ("SELECT 1/0", "division by zero"),

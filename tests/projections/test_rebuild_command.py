@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 
 import psycopg
 import pytest
@@ -86,6 +87,12 @@ def test_it_builds_compares_and_switches_and_tells_how_far_it_is(run, live, name
     assert [word for word in ("builds", "compares", "switches", "done") if word in progress] == [
         *("builds", "compares", "switches", "done"),
     ]
+    lines = progress.splitlines()
+    assert [line for line in lines if line != line.rstrip()] == []
+    assert lines[-1] == "done"
+    parts = (re.search(r"(\d+) of (\d+)$", line) for line in lines)
+    assert all(int(part[1]) <= int(part[2]) for part in parts if part)
+    assert [line for line in lines if line.startswith("switches ")] == []  # no share of anything
     assert list(differences(stored_rows(live, namespace), rebuild_rows(told.events))) == []
 
 
