@@ -49,6 +49,16 @@ def test_an_answer_is_a_table_or_objects(views, capsys):
     assert json.loads(capsys.readouterr().out) == [{"sum": "1.50", "waits": "0:02:00"}]
 
 
+def test_cells_are_what_postgres_calls_them_and_not_python(views, capsys):
+    views.answer = Asked(
+        ("held", "arguments", "tags", "digest"),
+        ((False, {"cents": 25000, "by": "jürgen"}, [True, None], b"\x01\xff"),),
+    )
+    assert invoke(["sql", "SELECT 1"]) == Exit.DONE
+    row = capsys.readouterr().out.splitlines()[1]
+    assert row == 'false  {"cents": 25000, "by": "jürgen"}  [true, null]  01ff'
+
+
 def test_a_query_may_come_by_a_pipe(views, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO("SELECT 2"))
     assert invoke(["sql", "-"]) == Exit.DONE
