@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import traceback
+from errno import EDQUOT, EFBIG, ENOSPC
 
 from ...events.errors import Corrupt, Rejected, Transient
 from ...events.log.protocol import Fatal, LogFault
 from ..exits import Exit, Stopped
+
+FULL = (ENOSPC, EDQUOT, EFBIG)
+"""No room where something is written: a full disk, a quota, a limit of one file."""
 
 
 def explain(error: BaseException) -> tuple[str, int]:
@@ -47,6 +51,10 @@ def _explain_by_name(error: BaseException) -> tuple[str, int]:
         return "stopped: nothing was done", Exit.INTERRUPTED
     if kind in ("StackError", "NotReadyError"):
         return str(error), Exit.UNAVAILABLE
+    if isinstance(error, OSError) and error.errno in FULL:
+        told = f"cannot write ({(error.strerror or kind).lower()})"
+        where = error.filename or "the output or WAKEFUL_HOME"
+        return f"{told}: make room where {where} lies, then run it again", Exit.UNAVAILABLE
     if isinstance(error, OSError) and error.filename is not None:
         told = (error.strerror or kind).lower()
         return f"cannot use {error.filename} ({told}): correct it, or set WAKEFUL_HOME", Exit.USAGE
@@ -76,6 +84,10 @@ def _usage(error: BaseException) -> tuple[str, int]:
     return f"{told}; see '{path} --help'", Exit.USAGE
 
 
+def _namespace() -> str:
+    return os.environ.get("WAKEFUL_NAMESPACE") or "wakeful"
+
+
 def _is_database(error: BaseException) -> bool:
     return type(error).__module__.partition(".")[0] == "psycopg"
 
@@ -86,7 +98,7 @@ def _database(error: BaseException) -> tuple[str, int]:
     no_role = kind == "InvalidParameterValue" and told.startswith("role ")
     if no_role or kind in ("UndefinedTable", "InvalidSchemaName"):
         return (
-            "there are no views in this database yet: start 'wakeful run' or 'wakeful projector', which makes them",
+            f"there are no views in this database yet for namespace {_namespace()}: start 'wakeful run' or 'wakeful projector', which makes them, or set WAKEFUL_NAMESPACE if another one is meant",
             Exit.UNAVAILABLE,
         )
     if kind in ("OperationalError", "ConnectionTimeout"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Annotated
@@ -104,15 +105,29 @@ def spare() -> int:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs one command and ends the process with its exit code."""
-    code = invoke(sys.argv[1:] if arguments is None else arguments)
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except BrokenPipeError:  # whoever read our output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    code = _flushed(invoke(sys.argv[1:] if arguments is None else arguments))
     if code == Exit.FAULT:
         os._exit(code)  # nothing of a faulty client is worth waiting for
     sys.exit(code)
+
+
+def _flushed(code: int) -> int:
+    """Writes what is still to be written; the exit code, also where that cannot be done."""
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError) or code != Exit.DONE:
+            return code  # whoever read our output has seen enough, or the fault was told before
+        told, code = explain(error)
+        _tell(told)
+    return code
+
+
+def _tell(told: str) -> None:
+    with suppress(OSError):  # nobody can be told that stderr is full; the exit code is left
+        sys.stderr.write(told + "\n")
 
 
 def invoke(arguments: Sequence[str]) -> int:
@@ -126,5 +141,5 @@ def invoke(arguments: Sequence[str]) -> int:
     except (Exception, KeyboardInterrupt) as error:
         told, code = explain(error)
         if told:
-            sys.stderr.write(told + "\n")
+            _tell(told)
     return int(code or 0)

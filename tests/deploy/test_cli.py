@@ -1,5 +1,6 @@
 """The command line says what it does, and answers what cannot work with one sentence and an exit code."""
 
+import errno
 import json
 import os
 import re
@@ -270,6 +271,7 @@ def test_a_session_id_that_cannot_be_one_is_refused_before_anything_is_reached(r
         (LogFault("gone"), Exit.UNAVAILABLE),
         (Fatal("fenced"), Exit.UNAVAILABLE),
         (KeyboardInterrupt(), Exit.INTERRUPTED),
+        (OSError(errno.ENOSPC, "No space left on device"), Exit.UNAVAILABLE),
         (RuntimeError("ours"), Exit.FAULT),
     ],
 )
@@ -323,6 +325,15 @@ def test_output_to_a_pipe_has_no_colours(run: Run, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("FORCE_COLOR", "")
     _, out, err = run("status")
     assert "\x1b" not in out + err
+
+
+@pytest.mark.parametrize("arguments", ["--help", "version", "version --json", "status"])
+def test_a_full_disk_under_the_output_is_told_in_one_line(arguments: str, tmp_path: Path) -> None:
+    program = f"WAKEFUL_HOME={tmp_path} {sys.executable} -m wakeful {arguments} > /dev/full"
+    done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == Exit.UNAVAILABLE
+    assert done.stderr.startswith("wakeful: cannot write (no space left on device): make room")
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_a_reader_that_has_seen_enough_is_no_error() -> None:
