@@ -211,7 +211,12 @@ def _show_held(held: dict[str, Any] | None) -> None:
     _part(f"held: {held['reason']}")
     block(held["detail"])
     kept = held["kept_commands"]
-    also = f"; then the {kept} commands kept meanwhile are decided, in order" if kept else ""
+    those = (
+        "command kept meanwhile is decided"
+        if kept == 1
+        else f"{kept} commands kept meanwhile are decided, in order"
+    )
+    also = f"; then the {those}" if kept else ""
     typer.echo(f"  the way out: {held['mend']}, then '{held['release']}'{also}")
     typer.echo(f"  or end it for good: '{held['or_end']}'")
 

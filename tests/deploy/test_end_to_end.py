@@ -356,20 +356,17 @@ def test_events_and_outcomes_are_tailed_as_lines_and_objects(cli: Cli) -> None:
     code, out, _ = cli("tail", "--session", "r4", "--since", "1h", "--idle", "0.3")
     assert "CancellationRequested" in out
     code, out, err = cli("tail", "--session", "nobody", "--from-start", "--no-follow")
-    assert (code, out) == (Exit.NOT_FOUND, "")
-    assert "no session 'nobody' of tenant" in err
-    assert cli("tail", "--session", "r4", "--no-follow")[0] == Exit.DONE  # it is there, and quiet
+    assert (code, out, "no session 'nobody'" in err) == (Exit.NOT_FOUND, "", True)
+    assert cli("tail", "--session", "r4", "--no-follow")[0] == Exit.DONE  # there, and quiet
 
 
 def test_a_namespace_without_topics_is_named(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WAKEFUL_NAMESPACE", "nothing-here")
     code, _, err = cli("session", "send", "r1", "hello")
-    assert code == Exit.NOT_FOUND
-    assert "namespace nothing-here has no topics" in err
+    assert (code, "namespace nothing-here has no topics" in err) == (Exit.NOT_FOUND, True)
     code, _, err = cli("session", "list")
     assert code == Exit.UNAVAILABLE
-    assert "there are no views in this database yet for namespace nothing-here" in err
-    assert "WAKEFUL_NAMESPACE" in err
+    assert "no views in this database yet for namespace nothing-here" in err
 
 
 def test_another_number_of_partitions_is_refused_before_anything_is_created(

@@ -102,7 +102,7 @@ def test_a_held_session_is_explained_with_its_way_out(cli: Cli) -> None:
     assert "is held in turn 1" in out
     assert "held: workflow_raised" in out
     assert "RuntimeError: a bug of the workflow" in out
-    assert "then 'wakeful session release b1'; then the 1 commands kept meanwhile" in out
+    assert "then 'wakeful session release b1'; then the command kept meanwhile is decided" in out
     assert "kept a SendMessage of ann until it is released" in out
     assert cli("explain", "nobody")[0] == Exit.NOT_FOUND
 
