@@ -11,11 +11,13 @@ from math import isfinite
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import PydanticSerializationError
+from pydantic_core import PydanticSerializationError, to_json
 
 T = TypeVar("T")
 
 Path = tuple[object, ...]
+
+NOT_FINITE = (b"NaN", b"Infinity")
 
 ANY: TypeAdapter[Any] = TypeAdapter(Any)
 """Writes a value by what it is, where no type says more."""
@@ -49,10 +51,11 @@ def lost_number(kind: TypeAdapter[T], value: T, written: Any) -> str | None:
     pydantic writes null for them where no type says that a number is there. So the value is written a second time, as
     Python, where its JSON has a null to explain, and only there.
     """
-    if not _leaves_open(written):
+    if not _may_hold(written, (b"null", *NOT_FINITE)):
         return None
     try:
-        at = _lost_at(kind.dump_python(value, by_alias=True, warnings=False), written, ())
+        given = kind.dump_python(value, by_alias=True, warnings=False)
+        at = _lost_at(given, written, ()) if _may_hold(given, NOT_FINITE) else None
     except Exception:  # noqa: BLE001 - user types decide what raises; this way of writing them is ours
         return None
     if at is None:
@@ -68,13 +71,13 @@ def field_at(at: Path) -> str:
     return f"field {'.'.join(map(str, at))!r}" if at else "it"
 
 
-def _leaves_open(written: Any) -> bool:
-    """Whether a number may have been where something is written."""
-    if isinstance(written, dict):
-        return any(_leaves_open(item) for item in written.values())
-    if isinstance(written, list):
-        return any(_leaves_open(item) for item in written)
-    return written is None or (isinstance(written, float) and not isfinite(written))
+def _may_hold(value: Any, words: tuple[bytes, ...]) -> bool:
+    """Whether one of them stands in its JSON, be it in a text; far quicker than to walk through a large value."""
+    try:
+        data = to_json(value, inf_nan_mode="constants", serialize_unknown=True)
+    except (PydanticSerializationError, UnicodeError, ValueError):  # half a character, say
+        return True
+    return any(word in data for word in words)
 
 
 def _lost_at(value: Any, written: Any, at: Path) -> Path | None:
