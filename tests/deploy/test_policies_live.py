@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.postgres]
 
 APP = str(Path(__file__).with_name("desk_app.py"))
 QUEUES = ["default", "payments"]
+LIMIT_S = 20.0
 
 Cli = Callable[..., tuple[int, Any, str]]
 
@@ -69,7 +71,10 @@ def test_nobody_may_approve_until_a_policy_is_published_and_then_who_it_says(
     assert cli("session", "open", "refund-desk", "--session", "r1")[0] == Exit.DONE
     code, _, err = cli("session", "send", "r1", "order-7", "--wait", "--timeout", "30")
     assert code == Exit.DONE, err
-    _, (asked,), _ = cli("approval", "list", "--session", "r1", "--json")
+    limit, listed = time.monotonic() + LIMIT_S, []
+    while not listed and time.monotonic() < limit:  # the views come a moment later
+        _, listed, _ = cli("approval", "list", "--session", "r1", "--json")
+    (asked,) = listed
     approve = ("approval", "approve", asked["proposal_id"], "--session", "r1")
 
     code, _, err = cli(*approve, "--actor", "sue")
