@@ -155,7 +155,8 @@ class WorkerCore:
             self._once.add([record for record in fetched if record.topic == self._once_topic])
             self._held.add([record for record in fetched if record.topic != self._once_topic])
             self.settle()
-            self._log_ms = self._held.look_up(self._log_ms)
+            if not self.unsaid.mute:  # what is looked up is taken at once, or it is old news
+                self._log_ms = self._held.look_up(self._log_ms)
         except (Fatal, OffsetGone):
             raise
         except LogFault as fault:
@@ -166,7 +167,7 @@ class WorkerCore:
             return []  # what was fetched is held, and taken once its results can be looked up
         self._faults = 0
         if self.unsaid.mute:
-            return []  # what was fetched is held until there is a key
+            return []
         taken = self._once.take(self._joined, once_max)
         jobs = self._take(taken)
         self.offsets.committed(ends_of(taken))

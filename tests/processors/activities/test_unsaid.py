@@ -76,6 +76,20 @@ def test_a_mute_worker_takes_no_task_and_takes_all_once_there_is_a_key(bench, si
     assert kids(bench) == [b"next", b"next"]
 
 
+def test_what_was_fetched_without_a_key_is_looked_up_when_it_is_taken(bench, signing, hands, ring):
+    bench.put(order(bench, 1))
+    first = hands("w1", identity=Signed(Ring(OLD), "memory"))
+    first.run(first.take()[0])
+    first.die()
+    ring.keys = Keyring()
+    second = signing("w2")
+    assert second.take() == second.take() == []
+    ring.keys = Keyring((OLD,))
+    assert second.work() == []
+    assert bench.desk.calls.of("find_order") == ["A1"]
+    assert committed(bench) == 1
+
+
 def test_it_is_told_once_with_the_next_step_and_once_when_it_is_over(bench, signing, ring):
     bench.put(order(bench, 1))
     hand = signing()
