@@ -6,6 +6,10 @@ All of it is foreign code, which may raise in its turn; and all of it is cut to 
 from __future__ import annotations
 
 import traceback
+from decimal import Decimal
+from fractions import Fraction
+from math import ceil
+from typing import Any
 
 from .hidden import Hidden
 
@@ -17,6 +21,9 @@ MESSAGE_MAX = 1000
 
 RETRY_AFTER_MS_MAX = 2**53
 """Far beyond every deadline, and no more than a record can hold."""
+
+NUMBERS = frozenset({int, float, Decimal, Fraction})
+"""What a tool may count milliseconds in: exactly these, since anything else is foreign code."""
 
 FRAMES_MAX = 8
 """Innermost frames of a traceback: those are the tool's."""
@@ -38,9 +45,14 @@ def message_of(error: BaseException) -> str:
 
 
 def retry_after_of(error: BaseException) -> int | None:
-    """When the tool asks to come back, as `RetryLater` and models' failures say it; a property could raise, so none is asked."""
-    asked = getattr(error, "__dict__", {}).get("retry_after_ms")
-    return asked if type(asked) is int and 0 <= asked <= RETRY_AFTER_MS_MAX else None
+    """When the tool asks to come back, in whole milliseconds, never sooner, as `RetryLater` and models' failures say it; a property could raise, so none is asked."""
+    asked: Any = getattr(error, "__dict__", {}).get("retry_after_ms")
+    if type(asked) not in NUMBERS:
+        return None
+    try:
+        return ceil(asked) if 0 <= asked <= RETRY_AFTER_MS_MAX else None
+    except ArithmeticError:  # Decimal("NaN")
+        return None
 
 
 def traceback_of(error: BaseException, hidden: Hidden) -> str:
