@@ -15,6 +15,7 @@ from ...commands.keyring import Evidence, Key, NoKey
 from ...commands.signatures import signed_bytes
 from ...events import evolve
 from ...processors.activities import reports, unsaid
+from ...processors.activities.jobs import Job
 from ...schemas import bundled
 from .planting import Mutant, plant
 
@@ -80,7 +81,7 @@ def _speaks_unsigned(self: reports.Reports, task, command_id, body):  # type: ig
 _command = reports.Reports.command
 
 
-def _forgets_what_waits(self: unsaid.Unsaid) -> list[unsaid.Job]:
+def _forgets_what_waits(self: unsaid.Unsaid) -> list[Job]:
     """There is a key again, and nobody thinks of what was kept."""
     self.mute = False
     return []

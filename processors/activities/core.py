@@ -291,8 +291,7 @@ class WorkerCore:
         ends = self._log.ends(places, Isolation.COMMITTED)
         self._settled.forget()
         for place in places:
-            first, end = ends[place]
-            position = committed[place]
+            (first, end), position = ends[place], committed[place]
             if position is not None and position < first:
                 logger.warning(
                     "tasks were deleted before they ran",
