@@ -115,8 +115,10 @@ def _reason(error: Exception) -> str:
 
 
 def _because(error: Exception) -> str:
-    """What is known beside the time that has passed."""
-    return "" if isinstance(error, TimeoutError) else f": {_reason(error)}"
+    """What is known beside the time that has passed; the client's own "timed out" says no more than that."""
+    told = error.args[0] if isinstance(error, KafkaException) else None
+    late = isinstance(told, KafkaError) and told.code() == KafkaError._TIMED_OUT  # noqa: SLF001 the client names it so
+    return "" if late or isinstance(error, TimeoutError) else f": {_reason(error)}"
 
 
 def _left_s(limit: float) -> float:
