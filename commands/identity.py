@@ -26,6 +26,9 @@ class Identity(Protocol):
     def sign(self, command: Command, topic: str, key: bytes, value: bytes) -> tuple[Header, ...]:
         """The headers that vouch for it; `NoKey` where nothing here may."""
 
+    def may_sign(self, kind: str, actor: str, at_ms: int) -> bool:
+        """Whether commands of this kind can leave now, in this name, for some tenant at least."""
+
     def check(self, command: Command, stored: Encoded, record: Record) -> Evidence | Refusal:
         """Whether the command in this record is vouched for; asked before anything is made of it."""
 
@@ -37,6 +40,11 @@ class Insecure:
         """No headers."""
         del command, topic, key, value
         return ()
+
+    def may_sign(self, kind: str, actor: str, at_ms: int) -> bool:
+        """They can."""
+        del kind, actor, at_ms
+        return True
 
     def check(self, command: Command, stored: Encoded, record: Record) -> Evidence | Refusal:
         """No evidence, and no refusal."""
@@ -73,6 +81,10 @@ class Signed:
         )
         return (KEY_HEADER, kid.encode()), (SIGNATURE_HEADER, signature)
 
+    def may_sign(self, kind: str, actor: str, at_ms: int) -> bool:
+        """See `Identity`."""
+        return self._keys().may_sign(kind, actor, at_ms)
+
     def check(self, command: Command, stored: Encoded, record: Record) -> Evidence | Refusal:
         """See `Identity`.
 
@@ -104,6 +116,10 @@ class Unchecked(Signed):
             return super().sign(command, topic, key, value)
         except NoKey:
             return ()
+
+    def may_sign(self, kind: str, actor: str, at_ms: int) -> bool:
+        """They can, signed or not."""
+        return INSECURE.may_sign(kind, actor, at_ms)
 
     def check(self, command: Command, stored: Encoded, record: Record) -> Evidence | Refusal:
         """No evidence, since nothing was looked at, and no refusal."""

@@ -83,6 +83,10 @@ class Key:
         """Whether new commands may be signed with it."""
         return self.secret is not None and self.status == ACTIVE
 
+    def signs_at(self, at_ms: int) -> bool:
+        """Whether it signs, and has not ended by this moment."""
+        return self.signs and (self.not_after_ms is None or at_ms <= self.not_after_ms)
+
     @property
     def known(self) -> bytes:
         """The bytes that verify its signatures."""
@@ -118,12 +122,18 @@ class Keyring:
         """The key for such a command: of those that may sign it the one for fewest, and of these the newest."""
         best: Key | None = None
         for key in self.keys:
-            over = key.not_after_ms is not None and at_ms > key.not_after_ms
-            if over or not key.signs or not key.vouches_for(tenant, kind, actor):
+            if not key.signs_at(at_ms) or not key.vouches_for(tenant, kind, actor):
                 continue
             if best is None or _narrow(key) >= _narrow(best):
                 best = key
         return best
+
+    def may_sign(self, kind: str, actor: str, at_ms: int) -> bool:
+        """Whether some key signs such commands, be it for some tenants only."""
+        return any(
+            key.signs_at(at_ms) and kind in key.kinds and key.actor in (None, actor)
+            for key in self.keys
+        )
 
     def sign(
         self, message: bytes, tenant: str, kind: str, actor: str, at_ms: int

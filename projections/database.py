@@ -107,6 +107,17 @@ def is_shown(url: str, namespace: str) -> bool:
         return shown(connection, schemas) == schemas.live
 
 
+def missing_views(url: str, namespace: str) -> list[str]:
+    """The views of this version that are not there, by name."""
+    schemas = Schemas(namespace)
+    with connect(url, access="read") as connection:
+        rows = connection.execute(
+            "SELECT viewname::text FROM pg_views WHERE schemaname = %s", (schemas.views,)
+        )
+        there = {name for (name,) in rows}
+    return [name for name in schemas.view_names if name not in there]
+
+
 def shown(connection: psycopg.Connection[Any], schemas: Schemas) -> str | None:
     """The schema whose rows the views show; null where there are no views."""
     found = connection.execute(_SHOWN, (schemas.views,)).fetchone()

@@ -14,7 +14,17 @@ from ..exits import Exit, Stopped
 from ..settings import Settings
 from . import context
 from .context import AsJson, kafka, settings
-from .findings import Finding, of_clock, of_lag, of_settings, of_topics
+from .findings import (
+    LETTERS_MAX,
+    Finding,
+    of_clock,
+    of_keys,
+    of_lag,
+    of_letters,
+    of_settings,
+    of_topics,
+    summary,
+)
 
 if TYPE_CHECKING:
     from ...events.log.protocol import Log
@@ -43,7 +53,7 @@ def doctor(*, as_json: AsJson = False) -> int:
             typer.echo(f"{one.verdict:<7}  {one.name:<17}  {one.what}")
             if one.to_do:
                 typer.echo(f"{'':<7}  {'':<17}  do: {one.to_do}")
-        note(f"{wrong} of {len(found)} are wrong" if wrong else "all is well")
+        note(summary(found))
     return Exit.REFUSED if wrong else Exit.DONE
 
 
@@ -62,6 +72,7 @@ def _all(given: Settings) -> Iterator[Finding]:
         yield from _looked("clock", lambda: _clock(given))
         if not any(one.what.endswith("is missing") for one in topics):
             yield from _looked("stored events", lambda: _schemas(given))
+            yield from _looked("dead letters", lambda: _letters(given))
             if views_answer:
                 yield from _looked("lag", lambda: _lag(given))
     if views_answer:
@@ -81,7 +92,8 @@ def _looked(name: str, look: Look) -> list[Finding]:
         return look()
     except Exception as error:
         told, _ = explain(error)
-        what, _, to_do = told.removeprefix("wakeful: ").partition("): ")
+        what, cut, to_do = told.removeprefix("wakeful: ").partition("): ")
+        what += cut[:1]
         if not to_do:
             what, _, to_do = told.removeprefix("wakeful: ").rpartition(": ")
         known = isinstance(error, Stopped)
@@ -96,7 +108,7 @@ def _kafka(given: Settings) -> list[Finding]:
     try:
         found = probe.cluster_id(servers, limit_s=context.KAFKA_LIMIT_S)
     except probe.NotReadyError as error:
-        to_do = "start it with 'wakeful up', or set WAKEFUL_KAFKA"
+        to_do = "see that a broker runs there and this machine reaches it; or start one with 'wakeful up', or set WAKEFUL_KAFKA to another"
         return [Finding("kafka", "wrong", str(error), to_do)]
     check_cluster(given, found)
     return [Finding("kafka", "ok", f"{servers} is cluster {found}")]
@@ -131,6 +143,8 @@ def _redis(given: Settings) -> list[Finding]:
 
 def _keys(given: Settings) -> list[Finding]:
     """Whether commands are signed here, and whether the keyring can be used."""
+    from ...commands.keyring import Keyring
+    from ..clock import SystemClock
     from ..identity import key_file
 
     if given.insecure:
@@ -138,11 +152,8 @@ def _keys(given: Settings) -> list[Finding]:
         to_do = "unset WAKEFUL_INSECURE, except on your own machine ('wakeful keys new' makes keys)"
         return [Finding("keys", "advice", told, to_do)]
     found = key_file(given)
-    signing = sum(key.signs for key in found.ring().keys) if found is not None else 0
-    if not signing:
-        to_do = "make one with 'wakeful keys new', or add it with 'wakeful keys add'"
-        return [Finding("keys", "wrong", f"no key of {given.keys} signs", to_do)]
-    return [Finding("keys", "ok", f"commands are signed; {signing} keys of {given.keys} sign")]
+    ring = found.ring() if found is not None else Keyring()
+    return of_keys(ring, str(given.keys), SystemClock().now_ms())
 
 
 def _topics(given: Settings) -> list[Finding]:
@@ -206,6 +217,22 @@ def _newest_events(log: Log, given: Settings) -> tuple[int, list[str]]:
     return read, unread
 
 
+def _letters(given: Settings) -> list[Finding]:
+    """Those that nobody has dealt with."""
+    from ...events.headers import dead_letter_in
+    from ..clock import SystemClock
+    from .dealing import newest_letters
+
+    with kafka(given) as log:
+        found = newest_letters(log, given.topics, LETTERS_MAX).records
+    causes = ((record, dead_letter_in(record.headers)) for record in found)
+    letters = [
+        (record.timestamp_ms, "of no known reason" if cause is None else cause.reason)
+        for record, cause in causes
+    ]
+    return [of_letters(letters, SystemClock().now_ms())]
+
+
 def _store(given: Settings) -> list[Finding]:
     """A finding only where the store that is named cannot be used."""
     from ..blobs import FOLDER, prove_blobs
@@ -239,11 +266,15 @@ def _split(told: str) -> tuple[str, str]:
 
 
 def _views(given: Settings) -> list[Finding]:
-    from ...projections.database import is_shown
+    from ...projections.database import is_shown, missing_views
     from ...projections.queries import Queries
-    from ...projections.schemas import VERSION
+    from ...projections.schemas import VERSION, Schemas
 
     to_do = "start 'wakeful run' or 'wakeful projector' of this version, which brings them there"
+    missing = missing_views(given.postgres_url, given.namespace)
+    if missing and len(missing) < len(Schemas(given.namespace).view_names):
+        told = f"views are missing in {given.namespace!r}: {', '.join(missing)}"
+        return [Finding("views", "wrong", told, to_do)]
     if not is_shown(given.postgres_url, given.namespace):
         told = f"the views in {given.namespace!r} are missing, or not of this program's version {VERSION}"
         return [Finding("views", "wrong", told, to_do)]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ...commands.keyring import Keyring
 from ...events.log.protocol import TopicSpec
+from ..roles import WITHOUT, roles_never, roles_over
 from ..settings import Settings
 from .output import span
 
@@ -17,6 +20,12 @@ SKEW_MAX_MS = 5_000
 
 LAG_MAX = 1_000
 """Records that a reader which runs may be behind without a word."""
+
+LETTERS_LATE_MS = 3_600_000
+"""Dead letters as young as this may still be news to somebody."""
+
+LETTERS_MAX = 1_000
+"""Dead letters that are looked at, the newest."""
 
 AT_LEAST = frozenset({"retention.ms", "retention.bytes", "max.message.bytes"})
 """Settings of which more is no fault; -1 is the most."""
@@ -35,6 +44,15 @@ class Finding:
     verdict: Verdict
     what: str
     to_do: str = ""
+
+
+def summary(found: Sequence[Finding]) -> str:
+    """All findings in a line; advice is no fault, and not passed over in silence."""
+    wrong = sum(one.verdict in ("wrong", "unknown") for one in found)
+    advised = sum(one.verdict == "advice" for one in found)
+    if wrong:
+        return f"{wrong} of {len(found)} are wrong"
+    return f"nothing is wrong; advice on {advised} of {len(found)}" if advised else "all is well"
 
 
 def of_topics(
@@ -101,6 +119,36 @@ def of_lag(lags: Sequence[Mapping[str, Any]], processors: int) -> list[Finding]:
         to_do = "" if verdict == "ok" else "start 'wakeful run APP', or look into its log"
         findings.append(Finding(f"lag of {reader}", verdict, told, to_do))
     return findings
+
+
+def of_keys(ring: Keyring, file: str, now_ms: int) -> list[Finding]:
+    """Whether each role has a key that is active; where this file has none at all of a role, another may have it."""
+    signing = sum(key.signs_at(now_ms) for key in ring.keys)
+    if not signing and all(not key.signs for key in ring.keys):
+        to_do = "make one with 'wakeful keys new', or add it with 'wakeful keys add'"
+        return [Finding("keys", "wrong", f"no key of {file} signs", to_do)]
+    found = []
+    for role in roles_over(ring.keys, now_ms):
+        signed, then = WITHOUT[role]
+        what = f"no {role}'s key of {file} is active, and so none for {signed}: {then}"
+        found.append(Finding("keys", "wrong", what, f"run 'wakeful keys new --role {role}'"))
+    for role in roles_never(ring.keys):
+        what = f"no {role}'s key is in {file}, and so none for {WITHOUT[role][0]}"
+        to_do = f"run 'wakeful keys new --role {role}', unless another keyring has it and this one needs none"
+        found.append(Finding("keys", "advice", what, to_do))
+    told = f"commands are signed; {signing} keys of {file} sign"
+    return found or [Finding("keys", "ok", told)]
+
+
+def of_letters(letters: Sequence[tuple[int, str]], now_ms: int) -> Finding:
+    """Whether something was turned away of late: the open letters' times and reasons, the newest so many."""
+    late = Counter(reason for at_ms, reason in letters if at_ms > now_ms - LETTERS_LATE_MS)
+    if not late:
+        return Finding("dead letters", "ok", f"none of the last {span(LETTERS_LATE_MS)} is open")
+    reasons = ", ".join(f"{count} {reason}" for reason, count in late.most_common())
+    many = "at least " if late.total() >= LETTERS_MAX else ""
+    told = f"{many}{late.total()} in the last {span(LETTERS_LATE_MS)}: {reasons}"
+    return Finding("dead letters", "advice", told, "see them with 'wakeful dlq list'")
 
 
 def of_settings(given: Settings) -> list[Finding]:

@@ -141,15 +141,22 @@ def add(
 
 def _set_status(kid: str, status: str) -> None:
     from ...commands.keyring import REVOKED
+    from ..clock import SystemClock
     from ..keyfile import changing
+    from ..roles import roles_over, told
     from .output import note
 
+    now_ms = SystemClock().now_ms()
     with changing(_path()) as keys:
+        before = roles_over(keys, now_ms)
         key = _find(keys, kid)
         if key.status == REVOKED and status != REVOKED:
             raise Stopped(Exit.REFUSED, f"key {kid} is revoked, which is for good")
         keys[keys.index(key)] = replace(key, status=status)
+        ended = [role for role in roles_over(keys, now_ms) if role not in before]
     note(f"key {kid} is {status}; processes that run see it at once")
+    for role in ended:
+        note(f"warning: {told(role)}")
 
 
 def _find(keys: Any, kid: str) -> Key:

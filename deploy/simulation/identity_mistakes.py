@@ -5,13 +5,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
 
 from ...commands import identity, keyring
 from ...commands.check import Refusal
-from ...commands.keyring import Evidence, Key
+from ...commands.identity import INSECURE
+from ...commands.keyring import Evidence, Key, NoKey
 from ...commands.signatures import signed_bytes
 from ...events import evolve
+from ...processors.activities import reports, unsaid
+from ...processors.activities.jobs import Job
 from ...schemas import bundled
 from .planting import Mutant, plant
 
@@ -64,6 +68,25 @@ def _forgets_who_vouched(*said: object) -> object:
     return replace(_parked(*said), vouched_by=None)  # type: ignore[arg-type]
 
 
+def _speaks_unsigned(self: reports.Reports, task, command_id, body):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+    """Whoever has no key says it all the same."""
+    try:
+        return _command(self, task, command_id, body)
+    except NoKey:
+        believing = copy(self)
+        believing._identity = INSECURE
+        return _command(believing, task, command_id, body)
+
+
+_command = reports.Reports.command
+
+
+def _forgets_what_waits(self: unsaid.Unsaid) -> list[Job]:
+    """There is a key again, and nobody thinks of what was kept."""
+    self.mute = False
+    return []
+
+
 IDENTITY_MUTANTS: tuple[Mutant, ...] = (
     Mutant("verifies no signature", plant((keyring, "verifies", lambda *_: True)), seed=3),
     Mutant(
@@ -95,6 +118,16 @@ IDENTITY_MUTANTS: tuple[Mutant, ...] = (
         "reads a signed value by any schema",
         plant((identity.Signed, "check", _believes_the_header)),
         seed=3,
+    ),
+    Mutant(
+        "sends what no key signs",
+        plant((reports.Reports, "command", _speaks_unsigned)),
+        seed=21,
+    ),
+    Mutant(
+        "forgets what waits for a key",
+        plant((unsaid.Unsaid, "look", _forgets_what_waits)),
+        seed=21,
     ),
     Mutant(
         "forgets who vouched for what it keeps",

@@ -19,8 +19,9 @@ Spot = tuple[int, int]
 def vouched(
     evidence: Evidence, events: Sequence[Event], commands: Mapping[Spot, m.Command]
 ) -> Iterator[str]:
-    """I27: no event comes of what was forged, which is among the dead letters instead; all else has its evidence."""
+    """I27: no event comes of what was forged, which is among the dead letters instead; all else is signed and has its evidence."""
     yield from _events_name_their_keys(evidence, events)
+    yield from _workers_sign(evidence, commands)
     if evidence.quiescent:
         yield from _forged_are_told(evidence, commands)
 
@@ -36,6 +37,17 @@ def _events_name_their_keys(evidence: Evidence, events: Sequence[Event]) -> Iter
         kid = kids.get((cause.partition, cause.offset))
         if envelope.vouched_by != kid:
             yield f"{where} says {envelope.vouched_by} vouched for its command, it was {kid}"
+
+
+def _workers_sign(evidence: Evidence, commands: Mapping[Spot, m.Command]) -> Iterator[str]:
+    """Also those that have no key for a while: what they have to say waits."""
+    for record in evidence.commands:
+        spot = record.partition, record.offset
+        said = commands.get(spot)
+        if said is None or said.header.command_id.startswith(FORGED):
+            continue
+        if said.header.channel == "worker" and _kid(record) is None:
+            yield f"a worker said {said.header.command_id} at {spot} and did not sign it"
 
 
 def _forged_are_told(evidence: Evidence, commands: Mapping[Spot, m.Command]) -> Iterator[str]:

@@ -45,7 +45,8 @@ def cluster_id(bootstrap: str, *, limit_s: float) -> str:
             return str(described.result(timeout=max(LEAST_S, left_s)).cluster_id)
         except (KafkaException, TimeoutError) as refused:
             if monotonic() > limit:
-                raise NotReadyError(f"no answer from {bootstrap}: {_reason(refused)}") from refused
+                told = f"no answer from {bootstrap} within {limit_s:g} s{_because(refused)}"
+                raise NotReadyError(told) from refused
 
 
 def prove_ready(bootstrap: str, *, limit_s: float) -> None:
@@ -110,7 +111,14 @@ def _config(bootstrap: str) -> dict[str, str | int | float | bool]:
 def _reason(error: Exception) -> str:
     if isinstance(error, KafkaException) and isinstance(error.args[0], KafkaError):
         return str(error.args[0].str())
-    return str(error) or type(error).__name__
+    return str(error) or "the time is up"
+
+
+def _because(error: Exception) -> str:
+    """What is known beside the time that has passed; the client's own "timed out" says no more than that."""
+    told = error.args[0] if isinstance(error, KafkaException) else None
+    late = isinstance(told, KafkaError) and told.code() == KafkaError._TIMED_OUT  # noqa: SLF001 the client names it so
+    return "" if late or isinstance(error, TimeoutError) else f": {_reason(error)}"
 
 
 def _left_s(limit: float) -> float:

@@ -9,7 +9,7 @@ poll ─ adopt new partitions (position, end) ─ take records ┬─ undecodabl
 report(job, body) ─ produce the result ─ … acknowledged ─ settle ─ commit the low watermark
 ```
 
-What comes from the queue's `.once` topic is committed before it becomes a job, and asks for no result: see `once.py`.
+Nothing leaves unsigned: what no key signs waits, see `unsaid.py`. What comes from the queue's `.once` topic is committed before it becomes a job, and asks for no result: see `once.py`.
 
 Two threads may use it: `report`, `beat`, `give_back` and `expire` belong to whoever runs the activities, all else to the intake.
 What they share are two queues and the producer. The simulation calls both from one thread.
@@ -53,6 +53,7 @@ from .runner import Body
 from .seat import Seat
 from .sending import Sender
 from .settled import Settled
+from .unsaid import Unsaid
 
 SESSION_TIMEOUT_MS = 1_500
 """A dead worker's tasks are given to others this long after its last heartbeat, or after the brokers' floor (6 s)."""
@@ -85,13 +86,9 @@ class WorkerCore:
         hit: Callable[[str], None] = no_failpoint,
         draining: Callable[[Sequence[Place]], None] = lambda _places: None,
     ) -> None:
-        self.queue = queue
-        self.counts = Counts()
-        self.offsets = Offsets()
-        self._log, self._topics = log, topics
-        self._seat = seat
-        self._worker_id = worker_id
-        self._now_ms = now_ms
+        self.counts, self.offsets = Counts(), Offsets()
+        self.queue, self._log, self._topics = queue, log, topics
+        self._seat, self._worker_id, self._now_ms = seat, worker_id, now_ms
         self._reports = Reports(topics, worker_id, now_ms, identity)
         self._hit, self._draining = hit, draining
         self._settled = Settled(log, topics.commands, late_ms=LATE_MS, identity=identity)
@@ -100,12 +97,12 @@ class WorkerCore:
         self._jobs: dict[str, Job] = {}
         self._taken_once: set[Job] = set()
         self._sender: Sender[Job | Ticket | Letter | Beat] = Sender(log, self._acknowledge)
+        self.unsaid = Unsaid(self._reports, self._sender.send)
         self._given_back: deque[Job] = deque()
         self._expired: deque[Job] = deque()
         self._held = Held(self._settled, self.offsets)
         self._once_topic = topics.activities(queue, once=True)
-        self._once = OnceTasks(self._bury)
-        self._faults = self._log_ms = 0
+        self._once, self._faults, self._log_ms = OnceTasks(self._bury), 0, 0
 
     def open(self) -> None:
         """Joins the group; partitions arrive with the next polls."""
@@ -158,7 +155,8 @@ class WorkerCore:
             self._once.add([record for record in fetched if record.topic == self._once_topic])
             self._held.add([record for record in fetched if record.topic != self._once_topic])
             self.settle()
-            self._log_ms = self._held.look_up(self._log_ms)
+            if not self.unsaid.mute:  # what is looked up is taken at once, or it is old news
+                self._log_ms = self._held.look_up(self._log_ms)
         except (Fatal, OffsetGone):
             raise
         except LogFault as fault:
@@ -168,6 +166,8 @@ class WorkerCore:
             logger.info("asking again", queue=self.queue, times=self._faults, fault=str(fault))
             return []  # what was fetched is held, and taken once its results can be looked up
         self._faults = 0
+        if self.unsaid.mute:
+            return []
         taken = self._once.take(self._joined, once_max)
         jobs = self._take(taken)
         self.offsets.committed(ends_of(taken))
@@ -178,13 +178,13 @@ class WorkerCore:
         return job.is_lost or job.task.deadline_ms <= max(self._log_ms, self._now_ms() - LATE_MS)
 
     def report(self, job: Job, body: Body | ReturnActivity) -> None:
-        """Sends what is to be said of a job; it is settled when the broker has acknowledged it."""
-        self._sender.send(job, self._reports.command(job.task, job.command_id, body))
+        """Sends what is to be said of a job, once a key signs it; it is settled when the broker has acknowledged it."""
+        self.unsaid.say(job, body)
         self.counts.reported += 1
 
     def beat(self, beat: Beat) -> None:
         """Sends a sign of life and returns; it is told of its acknowledgement."""
-        self._sender.send(beat, self._reports.command(beat.task, beat.command_id, beat.body))
+        self.unsaid.say(beat, beat.body)
 
     def give_back(self, job: Job) -> None:
         """Lets go of a job without a result: its task stays uncommitted and is delivered again to somebody.
@@ -205,6 +205,7 @@ class WorkerCore:
 
     def settle(self) -> None:
         """Takes note of what the broker has acknowledged, and sends again what it has not."""
+        self._given_back.extend(self.unsaid.look())
         self._sender.settle()
         while self._given_back:
             self._let_go(self._given_back.popleft())
@@ -266,8 +267,8 @@ class WorkerCore:
         self._forget(places)
 
     def unsettled_in(self, places: Sequence[Place]) -> int:
-        """How many of these partitions' jobs have no acknowledged result."""
-        return sum(job.lies_in(places) for job in self._jobs.values())
+        """How many of these partitions' jobs have no acknowledged result, without those that wait for a key."""
+        return sum(job.lies_in(places) and job not in self.unsaid for job in self._jobs.values())
 
     def has(self, job: Job) -> bool:
         """Whether its result is still to be acknowledged."""
@@ -290,8 +291,7 @@ class WorkerCore:
         ends = self._log.ends(places, Isolation.COMMITTED)
         self._settled.forget()
         for place in places:
-            first, end = ends[place]
-            position = committed[place]
+            (first, end), position = ends[place], committed[place]
             if position is not None and position < first:
                 logger.warning(
                     "tasks were deleted before they ran",

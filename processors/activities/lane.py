@@ -212,7 +212,7 @@ class Lane:
         """What a drain waits for: with a hung event loop, only what needs no loop to end."""
         if self._cut_off:
             return len(self._attempts.in_threads()) + self.core.sending
-        return self.core.unsettled
+        return self.core.unsettled - self.core.unsaid.results
 
     @property
     def _cut_off(self) -> bool:

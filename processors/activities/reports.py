@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import structlog
-
 from ...commands.identity import INSECURE, Identity
-from ...commands.keyring import NoKey
-from ...commands.models import Command, CommandBody, CommandHeader
+from ...commands.models import Command, CommandBody, CommandHeader, CompleteActivity
 from ...commands.wire import encode_command
 from ...events.errors import InvalidKey, Undecodable
 from ...events.headers import dead_letter_headers, record_headers
@@ -17,8 +14,6 @@ from ...events.log.protocol import Record
 from ...events.records import ActivityTask
 from ...events.topics import Topics
 from .sending import Send
-
-logger = structlog.get_logger("wakeful.worker")
 
 
 class Reports:
@@ -33,20 +28,17 @@ class Reports:
     ) -> None:
         self._topics = topics
         self._identity = identity
-        self._worker_id = worker_id
+        self._actor = f"worker:{worker_id}"
         self._now_ms = now_ms
 
     def command(self, task: ActivityTask, command_id: str, body: CommandBody) -> Send:
-        """To the session of this task; the same id, whichever worker says it.
-
-        A worker without a key for this tenant says it all the same: what was done is then found among the dead letters.
-        """
+        """To the session of this task; the same id, whichever worker says it. `NoKey` where no key signs it now."""
         header = CommandHeader(
             tenant=task.tenant,
             session_id=task.session_id,
             command_id=command_id,
             issued_at_ms=self._now_ms(),
-            actor=f"worker:{self._worker_id}",
+            actor=self._actor,
             on_behalf_of=task.on_behalf_of,
             channel="worker",
             expected_seq=None,
@@ -55,11 +47,12 @@ class Reports:
         encoded = encode_command(command)
         key = session_key(task.tenant, task.session_id)
         headers = record_headers(encoded, command_id)
-        try:
-            headers.extend(self._identity.sign(command, topic, key, encoded.value))
-        except NoKey as error:
-            logger.error("a report goes out unsigned and will be refused", why=error.message)  # noqa: TRY400
+        headers.extend(self._identity.sign(command, topic, key, encoded.value))
         return Send(topic, key, encoded.value, headers)
+
+    def may_speak(self) -> bool:
+        """Whether a key that is there now signs results, be it for some tenants only."""
+        return self._identity.may_sign(CompleteActivity.__name__, self._actor, self._now_ms())
 
     def dead_letter(self, record: Record, error: Undecodable | InvalidKey) -> Send:
         """The record as it is, with the reason why nobody can run it."""

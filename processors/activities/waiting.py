@@ -110,8 +110,8 @@ class Room:
 
     @property
     def to_fetch(self) -> int:
-        """Zero where the worker is full."""
-        if self._core.unsettled >= UNSETTLED_MAX:
+        """Zero where the worker is full, or no key signs its results."""
+        if self._core.unsaid.mute or self._core.unsettled >= UNSETTLED_MAX:
             return 0
         held = self._core.running + self._core.waiting_once
         return max(0, self._concurrency * AHEAD - held)
@@ -123,7 +123,7 @@ class Room:
         threads = self._free_threads()
         if threads is not None:
             free = min(free, threads - ahead)
-        return max(free, 0 if ahead else 1)
+        return 0 if self._core.unsaid.mute else max(free, 0 if ahead else 1)
 
     @property
     def has_once(self) -> bool:

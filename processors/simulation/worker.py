@@ -23,6 +23,7 @@ from ..activities.superseded import Superseded
 from .actors import DIGEST_KEY, NAMESPACE, Actor, Killed, Scene
 from .attempts import Running, Start
 from .downstream import TooSlow, World
+from .keyless import workers_identity
 from .tools import CRUNCH_MS, SILENT, STUCK_MS
 from .workload import APP
 
@@ -83,6 +84,7 @@ class WorkerActor(Actor):
         return min((r.ready_ms for r in self._running), default=None)
 
     def _start(self) -> None:
+        scene = self.scene
         self._core = WorkerCore(
             self.log,
             self.scene.topics,
@@ -90,7 +92,7 @@ class WorkerActor(Actor):
             seat=Seat(worker_group(self.queue), self._instance),
             worker_id=self.name,
             now_ms=self.scene.clock.now_ms,
-            identity=self.scene.identity,
+            identity=workers_identity(scene.plan.seed, scene.log, scene.clock.now_ms),
             hit=self._hit,
             draining=self._draining,
         )

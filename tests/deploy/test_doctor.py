@@ -4,10 +4,23 @@ import json
 from dataclasses import replace
 
 import pytest
+from tests.commands.keys import key
 
-from wakeful.commands.keyring import RETIRED
+from wakeful.commands.keyring import RETIRED, REVOKED, Keyring
 from wakeful.deploy.cli import doctor
-from wakeful.deploy.cli.findings import SKEW_MAX_MS, of_clock, of_lag, of_settings, of_topics
+from wakeful.deploy.cli.findings import (
+    LETTERS_LATE_MS,
+    LETTERS_MAX,
+    SKEW_MAX_MS,
+    Finding,
+    of_clock,
+    of_keys,
+    of_lag,
+    of_letters,
+    of_settings,
+    of_topics,
+    summary,
+)
 from wakeful.deploy.cli.main import invoke
 from wakeful.deploy.exits import Exit
 from wakeful.deploy.keyfile import changing, ensure_local_keys
@@ -145,6 +158,8 @@ def test_services_that_do_not_answer_are_named_without_passwords(monkeypatch, ca
     )
     assert all(one["to_do"] for one in json.loads(out)["findings"] if one["verdict"] != "ok")
     assert "sekret" not in out
+    told = next(one["what"] for one in json.loads(out)["findings"] if one["name"] == "kafka")
+    assert told == "no answer from 127.0.0.1:1 within 0.2 s"
 
 
 def test_it_says_whether_commands_are_signed_and_what_is_wrong_with_the_keyring(tmp_path):
@@ -161,5 +176,57 @@ def test_it_says_whether_commands_are_signed_and_what_is_wrong_with_the_keyring(
     path.chmod(0o644)
     (open_to_all,) = doctor._looked("keys", lambda: doctor._keys(Settings(keys=path)))
     assert (open_to_all.verdict, "chmod 600" in open_to_all.to_do) == ("wrong", True)
+    assert open_to_all.what.endswith("(its mode is 0644)")
     (none,) = doctor._looked("keys", lambda: doctor._keys(Settings()))
     assert (none.verdict, "wakeful keys new" in none.to_do) == ("wrong", True)
+
+
+LOCAL = {role: key(role, role) for role in ("client", "worker", "processor")}
+
+
+@pytest.mark.parametrize("role", sorted(LOCAL))
+@pytest.mark.parametrize("end", [{"status": REVOKED}, {"status": RETIRED}, {"not_after_ms": 999}])
+def test_a_role_whose_last_key_has_ended_is_wrong_and_named(role, end):
+    ended = Keyring({**LOCAL, role: replace(LOCAL[role], **end)}.values())
+    (finding,) = of_keys(ended, "keys.json", 1_000)
+    assert (finding.verdict, f"no {role}'s key of keys.json is active" in finding.what) == (
+        "wrong",
+        True,
+    )
+    assert f"wakeful keys new --role {role}" in finding.to_do
+    mended = Keyring((*ended.keys, key("next", role)))
+    assert [one.verdict for one in of_keys(mended, "keys.json", 1_000)] == ["ok"]
+
+
+def test_it_is_all_well_only_where_nothing_is_advised():
+    well, advised = Finding("a", "ok", ""), Finding("b", "advice", "", "do")
+    assert summary([well]) == "all is well"
+    assert summary([well, advised]) == "nothing is wrong; advice on 1 of 2"
+    assert summary([well, advised, Finding("c", "wrong", "", "do")]) == "1 of 3 are wrong"
+
+
+def test_a_gateway_s_key_is_as_good_as_a_client_s():
+    ring = Keyring((LOCAL["worker"], LOCAL["processor"], key("door", "gateway")))
+    assert [one.verdict for one in of_keys(ring, "keys.json", 1_000)] == ["ok"]
+
+
+def test_a_public_half_stands_for_whoever_has_the_other():
+    half = replace(key("far", "worker", algorithm="ed25519"), secret=None)
+    ring = Keyring((LOCAL["client"], LOCAL["processor"], half))
+    assert [one.verdict for one in of_keys(ring, "keys.json", 1_000)] == ["ok"]
+
+
+def test_a_role_that_a_keyring_never_had_is_advice_only():
+    found = of_keys(Keyring((LOCAL["client"], LOCAL["worker"])), "keys.json", 1_000)
+    assert [one.verdict for one in found] == ["advice"]
+    assert "no processor's key" in found[0].what
+
+
+def test_young_dead_letters_are_counted_by_reason_and_old_ones_are_no_news():
+    now = 10 * LETTERS_LATE_MS
+    young, old = now - LETTERS_LATE_MS + 1, now - LETTERS_LATE_MS
+    found = of_letters([(old, "old"), (young, "unsigned"), (now, "unsigned"), (now, "late")], now)
+    assert (found.verdict, found.what) == ("advice", "3 in the last 1 h: 2 unsigned, 1 late")
+    assert "wakeful dlq list" in found.to_do
+    assert of_letters([(old, "old")], now).verdict == "ok"
+    assert "at least 1000 in" in of_letters([(now, "unsigned")] * LETTERS_MAX, now).what

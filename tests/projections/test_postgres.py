@@ -10,6 +10,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from wakeful.deploy.cli import doctor
+from wakeful.deploy.settings import Settings
 from wakeful.events import records as r
 from wakeful.events.codec import decode_event
 from wakeful.events.errors import InvalidKey, Transient
@@ -228,6 +230,21 @@ def test_namespaces_in_one_database_do_not_see_each_other(installed, views, scri
         assert (queries.sessions(), queries.positions()) == ([], {})
     drop(url, f"{namespace}-b")
     assert list(stored(installed)[SESSIONS]) == [S]
+
+
+@pytest.mark.parametrize("view", ["ledger", "gaps", "positions"])
+def test_the_doctor_names_a_view_that_is_missing_and_the_next_start_brings_it(installed, view):
+    url, namespace = installed
+    given = Settings(postgres=url, namespace=namespace)
+    assert [one.verdict for one in doctor._views(given)] == ["ok"]
+    with psycopg.connect(url) as connection:
+        connection.execute(f'DROP VIEW "{namespace}".{view} CASCADE')
+    (found,) = doctor._views(given)
+    assert found.verdict == "wrong"
+    assert f"views are missing in '{namespace}': " in found.what
+    assert view in found.what.partition(": ")[2].split(", ")
+    install(url, namespace)
+    assert [one.verdict for one in doctor._views(given)] == ["ok"]
 
 
 def test_the_views_of_an_older_version_are_replaced_where_they_are(installed, views):

@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 from pydantic import BaseModel
 
+from wakeful.commands.identity import INSECURE
 from wakeful.commands.models import HeartbeatActivity
 from wakeful.commands.wire import decode_command
 from wakeful.events.codec import ATTEMPTS, encode_task
@@ -207,7 +208,7 @@ def played(step):
 class Hand:
     """Drives a core step by step, as the simulation does, without asyncio."""
 
-    def __init__(self, bench, worker_id="w1", *, queue="default", app=None, instance=None):
+    def __init__(self, bench, worker_id="w1", *, queue="default", app=None, **more):
         self.bench = bench
         activities = (app or bench.desk.app).activities
         self.runner = Runner(activities, worker_id=worker_id, digest_key=DIGEST_KEY)
@@ -216,10 +217,11 @@ class Hand:
             bench.log,
             bench.topics,
             queue,
-            seat=Seat(f"{bench.topics.namespace}.workers.{queue}", instance),
+            seat=Seat(f"{bench.topics.namespace}.workers.{queue}", more.get("instance")),
             worker_id=worker_id,
             now_ms=lambda: bench.clock.ms,
             hit=bench.hits.append,
+            identity=more.get("identity", INSECURE),
         )
         self.core.open()
 
