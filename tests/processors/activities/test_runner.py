@@ -261,6 +261,20 @@ def test_arguments_whose_validator_exits_are_a_failure(bench):
     assert (failure.kind, failure.type) == ("wrong_arguments", "SystemExit")
 
 
+def complains(_value: Any) -> Any:
+    class Complaint(ValueError):
+        def __str__(self) -> str:
+            raise SystemExit
+
+    raise Complaint
+
+
+def test_arguments_whose_validator_complains_in_words_that_exit_are_a_failure(bench):
+    async def pay(cents: Annotated[int, PlainValidator(complains)]) -> None: ...
+
+    assert outcome_of(bench, pay, {"cents": 1}).failure.kind == "wrong_arguments"
+
+
 async def returns_object() -> Any:
     return object()
 
