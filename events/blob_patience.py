@@ -82,6 +82,12 @@ class PatientBlobs:
         self._keep(ref, data)
         return data
 
+    def doubt(self, ref: str) -> None:
+        """See `Blobs`."""
+        with self._lock:
+            self._kept_bytes -= len(self._kept.pop(ref, b""))
+        self._blobs.doubt(ref)
+
     def forget(self) -> None:
         """Empties the memory."""
         with self._lock:

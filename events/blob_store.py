@@ -67,6 +67,9 @@ class FsspecBlobs:
             data: bytes = self._opened[0].cat_file(path)
             return data
 
+    def doubt(self, ref: str) -> None:
+        """See `Blobs`. Each get reads anew."""
+
     @cached_property
     def _opened(self) -> tuple[Any, str]:
         import fsspec.core

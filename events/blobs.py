@@ -43,6 +43,9 @@ class Blobs(Protocol):
     def get(self, ref: str) -> bytes:
         """The bytes; `BlobMissing`, `BlobDamaged` or `BlobUnavailable` where there are none to be had."""
 
+    def doubt(self, ref: str) -> None:
+        """Told by a reader that the bytes it got are not the right ones: no memory of them is to be trusted."""
+
 
 class MemoryBlobs:
     """A store that lives as long as its process: for tests, rehearsals and the simulation."""
@@ -61,6 +64,9 @@ class MemoryBlobs:
             return self.held[check_ref(ref)]
         except KeyError:
             raise missing(ref) from None
+
+    def doubt(self, ref: str) -> None:
+        """See `Blobs`."""
 
 
 def ref_of(tenant: str, digest: bytes) -> str:
@@ -117,13 +123,23 @@ def fetch(payload: Payload, tenant: str, digest_key: bytes, blobs: Blobs | None)
         told = f"blob {ref} cannot be read without a store"
         raise BlobUnavailable(f"{told}: set {SETTING} to where whoever wrote it puts them")
     data = blobs.get(ref)
-    if len(data) != payload.size:
-        told = f"blob {ref} has {len(data)} bytes, the record says {payload.size}"
-        raise BlobDamaged(f"{told}: restore it")
-    if not hmac.compare_digest(keyed_digest(data, digest_key), payload.digest):
-        told = f"blob {ref} does not have the bytes that its digest was made of, or not with this digest key"
-        raise BlobDamaged(f"{told}: restore it")
+    if _why_wrong(data, payload, digest_key) is not None:
+        blobs.doubt(ref)
+        data = blobs.get(ref)  # it may have been restored since it was read
+    told = _why_wrong(data, payload, digest_key)
+    if told is not None:
+        blobs.doubt(ref)
+        raise BlobDamaged(f"blob {ref} {told}: restore it")
     return data
+
+
+def _why_wrong(data: bytes, payload: Payload, digest_key: bytes) -> str | None:
+    """Why these are not the bytes that the record refers to; none where they are."""
+    if len(data) != payload.size:
+        return f"has {len(data)} bytes, the record says {payload.size}"
+    if not hmac.compare_digest(keyed_digest(data, digest_key), payload.digest):
+        return "does not have the bytes that its digest was made of, or not with this digest key"
+    return None
 
 
 def fetched(payload: Payload, tenant: str, digest_key: bytes, blobs: Blobs | None) -> Payload:

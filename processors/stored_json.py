@@ -6,12 +6,21 @@ pydantic's own JSON reader and writer refuse those; Python's do not. They are tr
 from __future__ import annotations
 
 import json
+from collections import deque
+from math import isfinite
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import PydanticSerializationError
+from pydantic_core import PydanticSerializationError, to_json
 
 T = TypeVar("T")
+
+Path = tuple[object, ...]
+
+NOT_FINITE = (b"NaN", b"Infinity")
+
+ANY: TypeAdapter[Any] = TypeAdapter(Any)
+"""Writes a value by what it is, where no type says more."""
 
 
 def read_json(kind: TypeAdapter[T], data: bytes) -> T:
@@ -34,3 +43,58 @@ def json_value(kind: TypeAdapter[T], value: T) -> Any:
         return json.loads(kind.dump_json(value, by_alias=True, warnings=False))
     except PydanticSerializationError:
         return kind.dump_python(value, mode="json", by_alias=True, warnings=False)
+
+
+def lost_number(kind: TypeAdapter[T], value: T, written: Any) -> str | None:
+    """Which field of the value holds a NaN or an infinity, and what to do; nothing where none is lost in `written`, its JSON.
+
+    pydantic writes null for them where no type says that a number is there. So the value is written a second time, as
+    Python, where its JSON has a null to explain, and only there.
+    """
+    if not _may_hold(written, (b"null", *NOT_FINITE)):
+        return None
+    try:
+        given = kind.dump_python(value, by_alias=True, warnings=False)
+        at = _lost_at(given, written, ()) if _may_hold(given, NOT_FINITE) else None
+    except Exception:  # noqa: BLE001 - user types decide what raises; this way of writing them is ours
+        return None
+    if at is None:
+        return None
+    return (
+        f"{field_at(at)} holds a number that JSON does not have (NaN or an infinity) and that nobody could "
+        "read back: put None there, or a finite number"
+    )
+
+
+def field_at(at: Path) -> str:
+    """How a sentence names the place in a value."""
+    return f"field {'.'.join(map(str, at))!r}" if at else "it"
+
+
+def _may_hold(value: Any, words: tuple[bytes, ...]) -> bool:
+    """Whether one of them stands in its JSON, be it in a text; far quicker than to walk through a large value."""
+    try:
+        data = to_json(value, inf_nan_mode="constants", serialize_unknown=True)
+    except (PydanticSerializationError, UnicodeError, ValueError):  # half a character, say
+        return True
+    return any(word in data for word in words)
+
+
+def _lost_at(value: Any, written: Any, at: Path) -> Path | None:
+    if isinstance(value, float) and not isfinite(value):
+        return None if isinstance(written, str) else at
+    for key, one, other in _places(value, written):
+        found = _lost_at(one, other, (*at, key))
+        if found is not None:
+            return found
+    return None
+
+
+def _places(value: Any, written: Any) -> list[tuple[object, Any, Any]]:
+    """What is written where, in order: keys of any type become texts, and a set a list."""
+    if isinstance(value, dict) and isinstance(written, dict) and len(value) == len(written):
+        pairs = zip(written, value.values(), written.values(), strict=True)
+        return list(pairs)
+    if isinstance(written, list) and isinstance(value, list | tuple | set | frozenset | deque):
+        return [(i, a, b) for i, (a, b) in enumerate(zip(value, written, strict=False))]
+    return []

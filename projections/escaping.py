@@ -15,7 +15,11 @@ from typing import NamedTuple
 from ..events.records import Payload
 
 _BAD = re.compile("[\x00\ud800-\udfff]")
-_SUSPECT = re.compile(rb"\\u(?:0000|[dD][89abAB])|NaN|Infinity|[0-9][eE][+-]?[0-9]{3}|[0-9]{1000}")
+_SUSPECT = re.compile(
+    rb"\\u(?:0000|[dD][89a-fA-F])|NaN|Infinity|[0-9][eE][+-]?[0-9]{3}|[0-9]{1000}"
+)
+"""Bytes that JSON with something refused has, and little else: a half of a character is \\ud800 to \\udfff, high or low."""
+
 NUMBER_DIGITS_MAX = 1_000
 """Digits of a JSON number that are passed on as a number; Postgres refuses more than about 130,000."""
 
@@ -86,6 +90,11 @@ def value(data: object) -> Held:
         return Held(plain, escaped=False)
     marks: list[None] = []
     return Held(json.dumps(_clean(data, marks)), escaped=bool(marks))
+
+
+def opaque(held: str) -> Held:
+    """A jsonb column's value that was refused all the same: its JSON text as one JSON string, which nothing can refuse."""
+    return Held(json.dumps(_escape(held)), escaped=True)
 
 
 class _Number(str):

@@ -59,6 +59,10 @@ FROM json_to_recordset(%s::json)
 ON CONFLICT DO NOTHING
 """
 
+_STORED_GAPS = """
+SELECT topic, partition, log_offset, reason, detail FROM {tables}.gaps ORDER BY topic, partition, log_offset
+"""
+
 _ENCODE = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
@@ -269,6 +273,13 @@ def stored_rows(url: str, namespace: str) -> Rows:
         name: {tuple(row[column] for column in TABLES[name].key): row for row in rows}
         for name, rows in all_rows(url, namespace).items()
     }
+
+
+def stored_gaps(url: str, namespace: str) -> list[Gap]:
+    """What is not, or not wholly, in these rows, in the order of the log; readers of one tenant may not see it."""
+    schemas = Schemas(namespace)
+    with connect(url, role=schemas.owner) as connection:
+        return [Gap(*row) for row in connection.execute(schemas.fill(_STORED_GAPS))]
 
 
 def all_rows(url: str, namespace: str) -> dict[str, Sequence[Row]]:

@@ -9,6 +9,8 @@ the simulation can drop the projector exactly there. Rules:
   log itself has it: it is recorded as a gap and the projector goes on.
 - A record that cannot be decoded, projected or stored is recorded as a gap; the others go on. So is one that is not
   its session's: under another key, or not continuing the hash chain as far as this process has seen it.
+- Of an event whose rows are refused, all but the user's values is stored, and these as opaque texts; only where that is
+  refused too is the event left out. Either is a gap. Each gap is told in the process's log as an error.
 """
 
 from __future__ import annotations
@@ -24,9 +26,10 @@ from ..events.log.protocol import EndOfPartition, Place, Reader, Record
 from ..events.records import Envelope, Event
 from .chains import Chains
 from .project import project
+from .refused import Refusal, with_opaque
 from .rows import OUTCOMES, SESSIONS, Change, Key, fold_all, no_rows
 from .values import Unprojectable
-from .views import Batch, Gap, Moved, RowsRefused, Views, ViewsLost
+from .views import REFUSED, Batch, Gap, Moved, RowsRefused, Views, ViewsLost
 
 RECORDS_MAX = 2_000
 """Records per transaction: the fixed cost of one is a few milliseconds, and memory stays bounded."""
@@ -42,6 +45,9 @@ GATHER_MS = 40
 
 ROWS_MAX = 20_000
 """Rows kept in memory between batches, so that a busy session is not read back each time."""
+
+GAPS_TOLD_MAX = 20
+"""Gaps of one batch that are told one by one; the others are counted, and all are in the view `gaps`."""
 
 _log = structlog.get_logger()
 
@@ -91,7 +97,7 @@ class Projector:
         self._stored: dict[Place, int] = {}
         self._ends: dict[Place, int] = {}
         self._holes: set[tuple[Place, int]] = set()
-        self._refused: dict[tuple[Place, int], str] = {}
+        self._refused: dict[tuple[Place, int], Refusal] = {}
         self._one_by_one = 0
         self._pause = pause
         self._last_batch = 0
@@ -166,10 +172,12 @@ class Projector:
         self._views.send_commit()
         yield "j.commit_sent"
         self._views.await_commit()
+        _tell(batch.gaps)
         self._stored.update((place, after) for place, (_, after) in moves.items())
         self._one_by_one = max(0, self._one_by_one - len(records))
-        if not self._one_by_one:
-            self._refused.clear()
+        if self._refused:
+            for record in records:
+                self._refused.pop(_at(record), None)
         self.applied += len(records)
         self._holes.clear()
         self._trim()
@@ -201,8 +209,9 @@ class Projector:
     def _isolate(self, records: Sequence[Record], refusal: RowsRefused) -> None:
         """Finds the record that the database will not take: one by one, and the one that fails alone is a gap."""
         if len(records) == 1:
-            place = Place(records[0].topic, records[0].partition)
-            self._refused[place, records[0].offset] = refusal.message
+            at = _at(records[0])
+            before = self._refused.get(at)
+            self._refused[at] = Refusal(refusal.message, before is not None)
         self._one_by_one = max(self._one_by_one, len(records))
         raise Moved(f"the database refused {len(records)} records: {refusal.message}") from refusal
 
@@ -225,15 +234,17 @@ class Projector:
     def _changes(self, records: Sequence[Record], gaps: list[Gap]) -> Iterator[_Read]:
         decode, refused = self._decode, self._refused
         for record in records:
-            if refused and (
-                told := refused.get((Place(record.topic, record.partition), record.offset))
-            ):
-                gaps.append(_gap(record, "refused", told))
-                continue
+            refusal = refused.get(_at(record)) if refused else None
             try:
                 event = decode(record)
                 _check_key(record, event.envelope)
                 changes = project(event)
+                if refusal is not None:
+                    stored = with_opaque(changes, refusal)
+                    gaps.append(_gap(record, REFUSED, stored.told))
+                    if not stored.changes:
+                        continue
+                    changes = stored.changes
             except Undecodable as error:
                 gaps.append(_gap(record, error.reason, error.detail))
             except Unprojectable as error:
@@ -308,6 +319,25 @@ def _check_key(record: Record, envelope: Envelope) -> None:
     if record.key != f"{envelope.tenant}/{envelope.session_id}".encode():
         shown = f"key {(record.key or b'')[:100]!r}"
         raise Undecodable("wrong_key", f"{shown} is not that of the event inside")
+
+
+def _at(record: Record) -> tuple[Place, int]:
+    return Place(record.topic, record.partition), record.offset
+
+
+def _tell(gaps: Sequence[Gap]) -> None:
+    """Says it to whoever runs this: what is stored now lacks something, and only people can change that."""
+    for gap in gaps[:GAPS_TOLD_MAX]:
+        _log.error(
+            "a record of the log is not wholly in the views",
+            topic=gap.topic,
+            partition=gap.partition,
+            offset=gap.offset,
+            reason=gap.reason,
+            detail=gap.detail,
+        )
+    if len(gaps) > GAPS_TOLD_MAX:
+        _log.error("more such records: see the view gaps", count=len(gaps) - GAPS_TOLD_MAX)
 
 
 def _times(records: Sequence[Record]) -> dict[Place, int]:

@@ -59,13 +59,20 @@ class Differs(Rejected):
 
 @dataclass(slots=True)
 class Progress:
-    """How far it is: what it does, offsets (or tables, while it compares) done and wanted, and what differs."""
+    """How far it is: what it does, offsets (or tables, while it compares) done and wanted, and what differs.
+
+    `refused` counts the records that the database refused for the rebuilt rows, wholly or a value of theirs; the first
+    are in `refusals`. They are known once it is done, and the rows are in place all the same: live ones lack them too,
+    or else they differ.
+    """
 
     doing: str = "begins"
     done: int = 0
     wanted: int = 0
     differing: int = 0
     shown: list[Difference] = field(default_factory=list)
+    refused: int = 0
+    refusals: list[Difference] = field(default_factory=list)
 
 
 class Rebuild:
@@ -224,6 +231,10 @@ class Rebuild:
                         moved |= self._views.take()
                         if live and not self._ahead(aim):
                             yield from self._compare_moved(moved)
+                        progress = self.progress
+                        progress.refused, progress.refusals = tables.refused(
+                            connection, self._beside, SHOWN_MAX
+                        )
                         tables.switch(connection, self._namespace, live=live)
                         yield "r.switching"
                         return

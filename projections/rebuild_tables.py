@@ -15,13 +15,14 @@ from ..events.log.protocol import Place
 from .database import alone, drop_older, make_tables, make_views
 from .rows import TABLES, Key
 from .schemas import Schemas
+from .views import REFUSED
 
 LOCK_MAX_MS = 500
 """How long a switch waits for a lock. Less than Postgres waits before it looks for a deadlock: we step back, no reader."""
 
 _FOLD = (
-    *("approvals", "chains", "escaping", "ledger", "outcomes", "project", "projector", "rows"),
-    *("sessions", "timers", "values"),
+    *("approvals", "chains", "escaping", "ledger", "outcomes", "project", "projector"),
+    *("refused", "rows", "sessions", "timers", "values"),
 )
 """Modules that decide what rows come of the log."""
 
@@ -33,6 +34,11 @@ COMPARED: dict[str, tuple[Mapping[str, str], tuple[str, ...]]] = {
 """Tables with their keys and all columns. Positions are the same when they are compared; ends are no part of a rebuild."""
 
 _POSITIONS = "SELECT topic, partition, next_offset FROM {tables}.positions"
+
+_REFUSED = """
+SELECT topic, partition, log_offset, detail, count(*) OVER () FROM {tables}.gaps WHERE reason = %s
+ORDER BY topic, partition, log_offset LIMIT %s
+"""
 
 _TAKE_OVER = """
 UPDATE {beside}.positions b SET epoch = l.epoch, generation = l.generation + 1
@@ -102,6 +108,15 @@ def positions(connection: psycopg.Connection[Any], schemas: Schemas) -> dict[Pla
     """Up to where the log is in these tables."""
     found = connection.execute(schemas.fill(_POSITIONS)).fetchall()
     return {Place(topic, partition): offset for topic, partition, offset in found}
+
+
+def refused(
+    connection: psycopg.Connection[Any], schemas: Schemas, shown_max: int
+) -> tuple[int, list[Difference]]:
+    """How many records the database refused for these tables, and the first of them."""
+    found = connection.execute(schemas.fill(_REFUSED), (REFUSED, shown_max)).fetchall()
+    shown = [Difference("gaps", tuple(key), f"refused: {told}") for *key, told, _ in found]
+    return (found[0][-1] if found else 0), shown
 
 
 def lock(connection: psycopg.Connection[Any], schemas: Schemas) -> bool:

@@ -17,6 +17,9 @@ from ..events.errors import Corrupt, Rejected, Transient
 from ..events.log.protocol import Place
 from .rows import Key, Row
 
+REFUSED = "refused"
+"""The reason of a gap whose rows the database would not take."""
+
 
 class ViewsLost(Transient):
     """The connection failed or the answer did not come: reconnect, read the positions, seek."""
@@ -36,7 +39,7 @@ class Superseded(Corrupt):
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A record of the log that is not in the views, and why; people see it, and lag does not count it."""
+    """A record of the log that is not, or not wholly, in the views, and why; people see it, and lag does not count it."""
 
     topic: str
     partition: int

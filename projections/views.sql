@@ -225,7 +225,7 @@ COMMENT ON COLUMN {views}.refusals.escaped IS 'Columns whose text holds what Pos
 
 CREATE OR REPLACE VIEW {views}.gaps WITH (security_invoker = true) AS
     SELECT topic, partition, log_offset, reason, detail FROM {tables}.gaps;
-COMMENT ON VIEW {views}.gaps IS 'Records of the log that are not in the views, and why. Empty unless something is wrong. Of all tenants, so for operators only.';
+COMMENT ON VIEW {views}.gaps IS 'Records of the log that are not, or not wholly, in the views, and why. Empty unless something is wrong. Of all tenants, so for operators only.';
 COMMENT ON COLUMN {views}.gaps.topic IS 'The topic of the record.';
 COMMENT ON COLUMN {views}.gaps.partition IS 'Its partition.';
 COMMENT ON COLUMN {views}.gaps.log_offset IS 'Its offset.';

@@ -27,6 +27,62 @@ DOORS = {
 }
 """Modules that nothing names in an import, nor the Makefile, pyproject.toml or a page of ours; and who needs them."""
 
+CASES = frozenset(
+    [
+        "U1",
+        "U2",
+        "U3",
+        "U5",
+        "U6",
+        "U7",
+        "U9",
+        "U10",
+        "U11",
+        "U12",
+        "U13",
+        "U14",
+        "U15",
+        "U17",
+        "U19",
+        "U20",
+        "U21",
+        "U23",
+        "U24",
+        "U25",
+        "L1",
+        "L3",
+        "L4",
+        "L5",
+        "L7",
+        "L8",
+        "L9",
+        "L10",
+        "L11",
+        "L12",
+        "L13",
+        "L14",
+        "L16",
+        "L17",
+        "L18",
+        "L19",
+        "L20",
+        "L22",
+        "L23",
+        "L24",
+        "L26",
+        "L27",
+        "L28",
+        "L29",
+        "L32",
+        "L34",
+        "L35",
+        "L36",
+        "L37",
+        "L38",
+    ]
+)
+"""Faults that users of other systems reported; `@pytest.mark.case` says which of them a test comes from."""
+
 FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 70
 
@@ -144,6 +200,18 @@ def imported_by(path: Path) -> set[str]:
             found.add(start)
             found.update(f"{start}.{alias.name}" for alias in node.names)
     return found
+
+
+def test_every_case_that_a_test_is_marked_with_is_a_known_one() -> None:
+    marked = {
+        (path.name, case)
+        for path in (ROOT / "tests").rglob("*.py")
+        for case in re.findall(r"mark\.case\(([^)]*)\)", path.read_text(encoding="utf-8"))
+    }
+    known = {f'"{case}"' for case in CASES}
+    assert len(marked) > 30
+    assert all(re.fullmatch(r"[UL][1-9]\d*", case) for case in CASES)
+    assert {(name, case) for name, case in marked if case not in known} == set()
 
 
 def test_no_module_is_dead() -> None:

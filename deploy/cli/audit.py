@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ...projections.audit import Evidence
     from ...projections.queries import Queries
     from ...projections.rows import Rows
+    from ...projections.views import Gap
 
 app = typer.Typer(help="Check the history itself.", no_args_is_help=True)
 
@@ -111,7 +112,7 @@ def _evidence(given: Settings, log: Log, asked: Queries | None, *, quiescent: bo
     from ...events.log.kafka_survey import committed_offsets
     from ...events.log.protocol import Place
     from ...projections.audit import evidence_from_log
-    from ...projections.postgres import stored_rows
+    from ...projections.postgres import stored_gaps, stored_rows
     from ..processes import processors_group
 
     topics = given.topics
@@ -121,6 +122,7 @@ def _evidence(given: Settings, log: Log, asked: Queries | None, *, quiescent: bo
         before = _ends(given, log, count)
         rows: Rows | None = None
         positions = None
+        gaps: list[Gap] = []
         if asked is not None:
             asked.wait_for(
                 {place: end for place, end in before.items() if place.topic == topics.events},
@@ -128,6 +130,7 @@ def _evidence(given: Settings, log: Log, asked: Queries | None, *, quiescent: bo
             )
             rows = stored_rows(given.postgres_url, given.namespace)
             positions = asked.positions()
+            gaps = stored_gaps(given.postgres_url, given.namespace)
         committed = committed_offsets(given.kafka_servers, processors_group(given), commands)
         found = evidence_from_log(
             log,
@@ -136,6 +139,7 @@ def _evidence(given: Settings, log: Log, asked: Queries | None, *, quiescent: bo
             committed=committed or None,
             rows=rows,
             positions=positions,
+            gaps=gaps,
             quiescent=quiescent,
         )
         if _ends(given, log, count) == before:

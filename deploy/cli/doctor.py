@@ -251,7 +251,7 @@ def _views(given: Settings) -> list[Finding]:
         gaps = asked.gaps()
     if gaps:
         first = gaps[0]
-        told = f"{len(gaps)} events are not in the views, the first at {first['partition']}@{first['log_offset']}"
+        told = f"{len(gaps)} events are not, or not wholly, in the views, the first at {first['partition']}@{first['log_offset']}"
         to_do = "see 'wakeful audit verify'; 'wakeful projections rebuild' makes them anew"
         return [Finding("views", "wrong", f"{told} ({first['reason']})", to_do)]
     return [Finding("views", "ok", f"version {VERSION}, without gaps")]

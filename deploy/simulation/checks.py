@@ -74,6 +74,7 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
         committed=world.log.group_offsets(GROUP),
         rows=database.tables.rows,
         positions=database.tables.next_offsets(),
+        gaps=list(database.tables.gaps.values()),
         quiescent=rested,
     )
     history = History.read(evidence, asked_by(decode_command))

@@ -154,6 +154,15 @@ TRANSIENT = frozenset(
 )
 
 
+_NO_TOPIC = frozenset(
+    {
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
+        KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
+    }
+)
+
+
 def error_of(failure: KafkaException | KafkaError) -> KafkaError:
     """The error inside an exception."""
     if isinstance(failure, KafkaError):
@@ -179,6 +188,8 @@ def fault_of(failure: KafkaException | KafkaError, doing: str) -> LogFault:
         return NameTaken(f"{sentence}; another process runs under the same group.instance.id")
     if code == KafkaError._FATAL or error.fatal():  # noqa: SLF001
         return Fatal(f"{sentence}; this client will never work again")
+    if code in _NO_TOPIC:
+        return LogFault(f"{sentence}; 'wakeful run APP' or 'wakeful topics apply' makes the topics")
     return LogFault(sentence)
 
 

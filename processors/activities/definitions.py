@@ -19,7 +19,7 @@ from ...events import contracts as words
 from ...events.errors import OwnSignal
 from ...events.shown import name_of, worded
 from ..durations import Duration, to_ms
-from ..stored_json import read_json
+from ..stored_json import lost_number, read_json
 from . import declaring, signatures
 from .companions import DONE_KEY, LookUp, check_undo, checked_look_up
 from .contracts import Contract, Read, Retry, Write
@@ -121,6 +121,9 @@ class Activity(Generic[R_co]):
             raise WrongArguments(
                 f"{self.name}{self._signature}: the arguments cannot be stored as JSON ({worded(error)})"
             ) from error
+        lost = lost_number(self._arguments, typed, arguments)
+        if lost is not None:
+            raise WrongArguments(f"{self.name}{self._signature}: {lost}")
         return Action(self, arguments)
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -148,7 +151,11 @@ class Activity(Generic[R_co]):
 
     def stored(self, result: Any) -> Any:
         """The result as JSON-able values; `ValueError` or `TypeError` where its type has no such form."""
-        return self.result_type.dump_python(result, mode="json", by_alias=True, warnings="error")
+        value = self.result_type.dump_python(result, mode="json", by_alias=True, warnings="error")
+        lost = lost_number(self.result_type, result, value)
+        if lost is not None:
+            raise ValueError(lost)
+        return value
 
     @property
     def companions(self) -> tuple[Activity[Any], ...]:

@@ -16,7 +16,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 from ...events.errors import InvalidPayload, PayloadTooLarge
 from ...events.payloads import json_payload
 from ...events.records import Payload
-from ..stored_json import read_json
+from ..stored_json import ANY, lost_number, read_json
 from .beats import AttemptCancelled, Beats
 from .definitions import problems
 
@@ -104,6 +104,9 @@ def _payload(name: str, told: object, digest_key: bytes) -> Payload:
     """Taken as it is now, so that the activity may go on changing it."""
     try:
         value: Any = to_jsonable_python(told)
+        lost = lost_number(ANY, told, value)
+        if lost is not None:
+            raise ValueError(lost)
         return json_payload(value, digest_key)
     except PayloadTooLarge as error:
         raise ValueError(

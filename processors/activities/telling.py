@@ -9,6 +9,9 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from math import ceil
 from types import AsyncGeneratorType, CoroutineType, FrameType, GeneratorType
 from typing import Any
 
@@ -23,6 +26,9 @@ MESSAGE_MAX = 1000
 
 RETRY_AFTER_MS_MAX = 2**53
 """Far beyond every deadline, and no more than a record can hold."""
+
+NUMBERS = frozenset({int, float, Decimal, Fraction})
+"""What a tool may count milliseconds in: exactly these, since anything else is foreign code."""
 
 FRAMES_MAX = 8
 """Innermost frames of a traceback: those are the tool's."""
@@ -51,12 +57,17 @@ def message_of(error: BaseException) -> str:
 
 
 def retry_after_of(error: BaseException) -> int | None:
-    """When the tool asks to come back, as `RetryLater` and models' failures say it; a property could raise, so none is asked."""
+    """When the tool asks to come back, in whole milliseconds, never sooner, as `RetryLater` and models' failures say it; a property could raise, so none is asked."""
     try:
-        asked = object.__getattribute__(error, "__dict__").get("retry_after_ms")
+        asked: Any = object.__getattribute__(error, "__dict__").get("retry_after_ms")
     except BaseException:  # noqa: BLE001 its class may have a `__dict__` of its own making
         return None
-    return asked if type(asked) is int and 0 <= asked <= RETRY_AFTER_MS_MAX else None
+    if type(asked) not in NUMBERS:
+        return None
+    try:
+        return ceil(asked) if 0 <= asked <= RETRY_AFTER_MS_MAX else None
+    except ArithmeticError:  # Decimal("NaN")
+        return None
 
 
 def traceback_of(error: BaseException, hidden: Hidden) -> str:

@@ -17,6 +17,7 @@ from ...events.shown import shown, worded
 from ..activities.contracts import Read
 from ..activities.definitions import Action
 from ..durations import Duration, to_ms
+from ..stored_json import ANY, lost_number
 from .errors import VerificationFailed, WorkflowMisuse
 from .waits import Step
 
@@ -124,8 +125,7 @@ def checked_duration(given: Duration) -> int:
 def written(given: Any, method: str, use: Callable[[Any], T]) -> T:
     """What `use` makes of it, which stores it: a pydantic model as its JSON, by alias; all else as it is."""
     try:
-        is_model = isinstance(given, BaseModel)
-        return use(given.model_dump(mode="json", by_alias=True) if is_model else given)
+        return use(_as_json(given) if isinstance(given, BaseModel) else given)
     except PayloadTooLarge as error:
         raise WorkflowMisuse(
             f"turn.{method} was given {error.size} bytes, and the limit is {error.limit}: {error.advice}"
@@ -135,6 +135,14 @@ def written(given: Any, method: str, use: Callable[[Any], T]) -> T:
             f"turn.{method} was given {shown(given)}, which cannot be stored ({_why(error)}): give text, JSON or a "
             "pydantic model; what a model inside of it holds is JSON after model_dump(mode='json')"
         ) from error
+
+
+def _as_json(given: BaseModel) -> Any:
+    value = given.model_dump(mode="json", by_alias=True)
+    lost = lost_number(ANY, given, value)
+    if lost is not None:
+        raise InvalidPayload(lost)
+    return value
 
 
 def _why(error: Exception) -> str:

@@ -108,5 +108,9 @@ class BranchLost(OwnSignal):
     """
 
 
-class TurnDropped(OwnSignal):
-    """This coroutine was let go; whatever it still asks for is discarded. Not an Exception on purpose."""
+class TurnDropped(OwnSignal, GeneratorExit):
+    """This coroutine was let go; whatever it still asks for is discarded. Not an Exception on purpose.
+
+    Python takes a GeneratorExit for the good end of what it closes, an async generator that nobody closed, say: it
+    prints nothing of it.
+    """

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from math import isfinite
+from dataclasses import fields, is_dataclass
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-from pydantic_core import PydanticSerializationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from ...events.payloads import canonical_json
 from ...events.shown import shown, worded
 from ..activities.definitions import problems
-from ..stored_json import json_value, read_json
+from ..stored_json import Path, field_at, json_value, lost_number, read_json
 from .errors import Unstorable
-
-Path = tuple[object, ...]
 
 
 def leaving(kind: TypeAdapter[Any], state: Any) -> Any:
@@ -25,14 +22,11 @@ def leaving(kind: TypeAdapter[Any], state: Any) -> Any:
     try:
         value = json_value(kind, state)
         data = canonical_json(value)
-        at = _not_finite_at(kind, state, value) if b"null" in data else None
+        lost = lost_number(kind, state, value) if b"null" in data else None
     except Exception as error:
         raise Unstorable(_why_unwritten(kind, state, error)) from error
-    if at is not None:
-        raise Unstorable(
-            f"{_field(at)} holds a number that JSON does not have (NaN or an infinity) and would be read back as "
-            "null: put None there, or a finite number"
-        )
+    if lost is not None:
+        raise Unstorable(lost)
     try:
         read = read_json(kind, data)
         again = json_value(kind, read)
@@ -44,13 +38,52 @@ def leaving(kind: TypeAdapter[Any], state: Any) -> Any:
     except Exception as error:
         raise Unstorable(f"it would not be read back ({worded(error)})") from error
     different = _difference(value, again, ())
-    if different is not None and not _equal(read, state):
+    if different is None:
+        _check_kept(read, state)
+    elif not _equal(read, state):
         at, one, other = different
         raise Unstorable(
-            f"{_field(at)} is written as {one} and would be read back as {other}: give it a value of its type "
+            f"{field_at(at)} is written as {one} and would be read back as {other}: give it a value of its type "
             "(validate_assignment=True checks it at once), or a type that reads what it writes"
         )
     return value
+
+
+def _check_kept(read: Any, state: Any) -> None:
+    """Refuses a state with fields that its type does not have: they were not even written."""
+    if _equal(read, state):
+        return
+    at = _dropped_at(read, state, ())
+    if at is not None:
+        raise Unstorable(
+            f"{field_at(at)} is of a subclass and would be dropped: declare the type of what holds it as that "
+            "subclass, or as a union with it"
+        )
+
+
+def _dropped_at(read: Any, state: Any, at: Path) -> Path | None:
+    """Where the state has a field that what was read back has not, since only a subclass of its type has it."""
+    kept, had = _fields(read), _fields(state)
+    if kept is not None and had is not None and isinstance(state, type(read)):
+        missing = next((name for name in had if name not in kept), None)
+        if missing is not None:
+            return (*at, missing)
+        pairs = _pairs(kept, had)
+    else:
+        pairs = _pairs(read, state)
+    found = (_dropped_at(one, other, (*at, key)) for key, one, other in pairs)
+    return next((place for place in found if place is not None), None)
+
+
+def _fields(value: Any) -> dict[str, Any] | None:
+    """By name, of a model or a dataclass, those that are to be written."""
+    if isinstance(value, BaseModel):
+        told = ((n, of) for n, of in type(value).model_fields.items() if n in value.__dict__)
+        own = {n: value.__dict__[n] for n, of in told if not of.exclude}
+        return {**own, **(value.__pydantic_extra__ or {})}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {one.name: getattr(value, one.name, None) for one in fields(value)}
+    return None
 
 
 def _why_unwritten(kind: TypeAdapter[Any], state: Any, error: Exception) -> str:
@@ -66,25 +99,6 @@ def _why_unwritten(kind: TypeAdapter[Any], state: Any, error: Exception) -> str:
             where, error = f"field {name!r}", own
             break
     return f"{where} cannot be stored as JSON ({worded(error)}): keep there what JSON can hold"
-
-
-def _not_finite_at(kind: TypeAdapter[Any], state: Any, written: Any) -> Path | None:
-    """Where a number is that pydantic has written as null."""
-    try:
-        value = kind.dump_python(state, mode="json", by_alias=True, warnings=False)
-    except (PydanticSerializationError, UnicodeError):
-        return None
-    return _lost_number(value, written, ())
-
-
-def _lost_number(value: Any, written: Any, at: Path) -> Path | None:
-    if isinstance(value, float) and written is None and not isfinite(value):
-        return at
-    for key, one, other in _pairs(value, written):
-        found = _lost_number(one, other, (*at, key))
-        if found is not None:
-            return found
-    return None
 
 
 def _difference(one: Any, other: Any, at: Path) -> tuple[Path, str, str] | None:
@@ -123,7 +137,3 @@ def _equal(read: Any, state: Any) -> bool:
         return bool(read == state)
     except Exception:  # noqa: BLE001 - user types decide what raises
         return False
-
-
-def _field(at: Path) -> str:
-    return f"field {'.'.join(map(str, at))!r}" if at else "it"

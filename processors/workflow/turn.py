@@ -160,8 +160,8 @@ class Turn:
         """Waits until one is done; gives its place and value, or raises what it raised.
 
         In the same moment the others' timers, approvals, signals and looks into the inbox are withdrawn. Their
-        activities run on and their results count for nothing, or are cancelled where `cancel` says so (they may have
-        run all the same). An undo that has begun always runs on.
+        activities run on until the turn or the stretch ends, and are cancelled then, or at once where `cancel` says so
+        (they may have run all the same); their results count for nothing. An undo that has begun always runs on.
 
         The others' `finally` blocks are run, and may not wait. What they raise is raised here, with what the winner
         raised as a `BaseExceptionGroup` where it is more than one.

@@ -10,6 +10,7 @@ from ...events.errors import Transient, Undecodable
 from ...events.log.protocol import EndOfPartition, Headers, Isolation, Log, Place, Record
 from ...events.topics import Topics
 from ..rows import Rows
+from ..views import Gap
 
 READ_MAX = 1_000
 POLL_MS = 1_000
@@ -76,7 +77,7 @@ class Evidence:
     """Everything an audit looks at. Records are in the order of their partitions.
 
     `committed` has the processors' group offset per commands partition; `rows` and `positions` are the views'
-    (none: not audited). `quiescent` says that nothing runs and nothing is due, so that liveness counts as well.
+    (none: not audited), `gaps` what they say that they lack. `quiescent` says that nothing runs and nothing is due, so that liveness counts as well.
     `trimmed` has the first offset of partitions whose start was deleted by retention; `compacted` says that older
     snapshots may be gone: what is gone for that reason is no violation.
     """
@@ -93,6 +94,7 @@ class Evidence:
     committed: Mapping[Place, int] | None = None
     rows: Rows | None = None
     positions: Mapping[Place, int] | None = None
+    gaps: Sequence[Gap] = ()
     quiescent: bool = False
     trimmed: Mapping[Place, int] = field(default_factory=dict)
     compacted: bool = False
@@ -132,6 +134,7 @@ def evidence_from_log(
     committed: Mapping[Place, int] | None = None,
     rows: Rows | None = None,
     positions: Mapping[Place, int] | None = None,
+    gaps: Sequence[Gap] = (),
     quiescent: bool = False,
     compacted: bool = False,
 ) -> Evidence:
@@ -154,6 +157,7 @@ def evidence_from_log(
         committed=committed,
         rows=rows,
         positions=positions,
+        gaps=gaps,
         quiescent=quiescent,
         trimmed=_trimmed(log, (topics.commands, topics.outcomes, topics.dead_letters, *activities)),
         compacted=compacted,

@@ -13,6 +13,7 @@ from ...events.state import State
 from ..project import project
 from ..rows import LEDGER, SESSIONS, TABLES, TIMERS, Key, Row, Rows, fold_all, no_rows
 from ..values import Unprojectable
+from ..views import REFUSED
 from .evidence import Violation
 from .folds import Folded
 from .history import History, Session, place_of
@@ -81,10 +82,17 @@ def in_place(history: History) -> Iterator[Violation]:
 
 
 def rebuilt_equals_live(history: History, folds: dict[Session, Folded]) -> Iterator[Violation]:
-    """34: rows rebuilt from the events below the positions equal the live ones, and both say what the fold says."""
+    """34: rows rebuilt from the events below the positions equal the live ones, and both say what the fold says.
+
+    What the database refused is told apart, with its reason: a later event may have covered what the rows lacked.
+    """
     evidence = history.evidence
     if evidence.rows is None:
         return
+    for gap in evidence.gaps:
+        if gap.reason == REFUSED:
+            told = f"the database refused what this record of {gap.topic}/{gap.partition} holds: {gap.detail}"
+            yield Violation(REBUILD, "", gap.offset, told)
     positions = evidence.positions
     below = [
         fact.event

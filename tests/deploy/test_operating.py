@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from wakeful.deploy.cli.context import kafka
@@ -17,6 +18,7 @@ from wakeful.deploy.settings import Settings
 from wakeful.deploy.stack import Endpoints
 from wakeful.deploy.supervisor import Supervisor
 from wakeful.events.log.protocol import TopicSpec
+from wakeful.projections.schemas import Schemas
 
 APP = str(Path(__file__).with_name("desk_app.py"))
 QUEUES = ["default", "payments"]
@@ -126,6 +128,26 @@ def test_a_command_that_came_too_early_is_sent_back_once_its_session_is_open(cli
     assert letter not in {row["id"] for row in letters}
     code, verified, _ = cli("audit", "verify", "--json")
     assert (code, verified["violations"]) == (Exit.DONE, [])
+
+
+def test_a_record_that_the_database_refused_is_told_by_audit_and_doctor(
+    cli: Cli, desk: Settings
+) -> None:
+    schemas = Schemas(desk.namespace)
+    gap = (desk.topics.events, 0, 4, "refused", "22P02: no such text")
+    with psycopg.connect(desk.postgres_url, autocommit=True) as connection:
+        put = schemas.fill("INSERT INTO {live}.gaps VALUES (%s, %s, %s, %s, %s)")
+        connection.execute(put, gap)
+        try:
+            code, verified, _ = cli("audit", "verify", "--json")
+            sick, found, _ = cli("doctor")
+        finally:
+            connection.execute(schemas.fill("DELETE FROM {live}.gaps"))
+    (violation,) = verified["violations"]
+    assert (code, violation["invariant"], violation["offset"]) == (Exit.REFUSED, 34, 4)
+    assert violation["what"].endswith("22P02: no such text")
+    assert sick != Exit.DONE
+    assert "1 events are not, or not wholly, in the views, the first at 0@4 (refused)" in found
 
 
 def test_the_doctor_finds_a_running_app_in_order(cli: Cli) -> None:

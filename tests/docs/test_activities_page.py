@@ -6,6 +6,7 @@ from wakeful.events.blob_patience import TRANSACTION_LIMIT_MS
 from wakeful.events.blobs import BLOB_FAULTS
 from wakeful.events.failures import KINDS
 from wakeful.events.limits import BLOB_MAX, PAYLOAD_MAX
+from wakeful.events.retries import JITTER, RETRIED_KINDS
 from wakeful.processors.activities import (
     beats,
     contracts,
@@ -40,16 +41,39 @@ def test_its_python_runs_from_top_to_bottom() -> None:
         "cancel_booking": False,
         "book": False,
         "print_cheque": True,
+        "forecast": False,
         "count_orders": True,
         "watch": True,
     }
 
 
 def test_its_kinds_of_failure_are_those_of_workers_and_of_the_engine() -> None:
-    told = set(re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE))
-    told = {kind for kind in told if not kind.startswith("payload_")}
+    section = PAGE.split("| `failure.kind` | when |")[1].split("\n\n")[0]
+    told = set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE))
     of_the_engine = {"returned", "unapproved_action", "uncertain", "undone", "not_done"}
-    assert told - {"timeout", "schedule_to_close"} == {*KINDS} | of_the_engine
+    assert told == {*KINDS} | of_the_engine
+
+
+def test_its_kinds_that_are_tried_again_are_those_of_the_engine() -> None:
+    section = PAGE.split("| kind | another attempt |")[1].split("\n\n")[0]
+    rows = re.findall(r"^\| (`.*?) \| (yes|no)\b", section, re.MULTILINE)
+    told = {kind: again for kinds, again in rows for kind in re.findall(r"`(\w+)`", kinds)}
+    assert {kind for kind, again in told.items() if again == "yes"} == RETRIED_KINDS
+    assert {*KINDS, "returned"} == set(told)
+
+
+def test_its_options_of_a_retry_and_their_defaults_are_those_of_the_code() -> None:
+    section = PAGE.split("| `Retry(…)` | means | default |")[1].split("\n\n")[0]
+    told = dict(re.findall(r"^\| `(\w+)` \|.*\| ([^|]+) \|$", section, re.MULTILINE))
+    assert told == {
+        "attempts": "5",
+        "initial": "1 s",
+        "factor": "2",
+        "cap": "1 m",
+        "never": "none",
+    }
+    assert contracts.Retry() == contracts.Retry(5, "1s", 2, "1m", ())
+    assert (contracts.ATTEMPTS_MAX, contracts.FACTOR_MAX, JITTER) == (1_000, 1_000.0, 4)
 
 
 def test_its_numbers_are_those_of_the_code() -> None:

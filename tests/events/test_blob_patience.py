@@ -5,10 +5,11 @@ import threading
 import pytest
 
 from wakeful.events.blob_patience import LEFT_BEHIND_MAX, PatientBlobs
-from wakeful.events.blobs import MemoryBlobs
+from wakeful.events.blobs import MemoryBlobs, fetch, put_payload
 from wakeful.events.errors import BlobDamaged, BlobMissing, BlobUnavailable
 
 DEADLINE_S = 40.0
+KEY = b"a digest key"
 REFS = ["acme/" + f"{n:064x}" for n in range(10)]
 
 
@@ -146,3 +147,31 @@ def test_the_memory_is_bounded_in_bytes_and_keeps_what_was_used_last() -> None:
     blobs.put(REFS[4], b"x" * 31)
     blobs.get(REFS[4])
     assert store.gets == 2
+
+
+def test_bytes_that_were_wrong_are_read_anew_once_they_are_restored() -> None:
+    """What was read damaged is not kept: a release after the restore must find the right bytes."""
+    store = MemoryBlobs()
+    blobs = PatientBlobs(store)
+    payload = put_payload({"text": "x" * 300_000}, "acme", KEY, store)
+    assert payload.ref is not None
+    right = store.held[payload.ref]
+    for wrong in (b"cut off", right[:-1] + b"?"):
+        store.held[payload.ref] = wrong
+        with pytest.raises(BlobDamaged, match="restore it"):
+            fetch(payload, "acme", KEY, blobs)
+        store.held[payload.ref] = right
+        assert fetch(payload, "acme", KEY, blobs) == right
+        blobs.forget()
+
+
+def test_what_was_read_before_the_restore_by_somebody_else_is_read_anew() -> None:
+    store = MemoryBlobs()
+    blobs = PatientBlobs(store)
+    payload = put_payload({"text": "x" * 300_000}, "acme", KEY, store)
+    assert payload.ref is not None
+    right = store.held[payload.ref]
+    store.held[payload.ref] = b"cut off"
+    blobs.get(payload.ref)  # kept, and not proved
+    store.held[payload.ref] = right
+    assert fetch(payload, "acme", KEY, blobs) == right

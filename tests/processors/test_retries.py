@@ -217,7 +217,7 @@ def test_a_running_later_attempt_still_ends_at_the_deadline(hand: Hand) -> None:
     assert hand.last(r.ActivityFailed).attempt == 2
 
 
-@pytest.mark.case("15")
+@pytest.mark.case("U15")
 def test_a_result_of_an_older_attempt_is_late(hand: Hand) -> None:
     fail_and_wait(hand, 1)
     assert kinds(hand.result("1.1", 7)) == ["LateResultRecorded"]

@@ -1,12 +1,15 @@
 """User values on their way to stored JSON and back."""
 
 import json
+import math
+from typing import Any
 
 import pytest
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from wakeful import Read, activity
-from wakeful.processors.stored_json import json_value, read_json
+from wakeful.processors.activities.definitions import WrongArguments
+from wakeful.processors.stored_json import ANY, json_value, lost_number, read_json
 
 
 class Note(BaseModel):
@@ -33,3 +36,57 @@ def test_arguments_may_hold_half_a_character() -> None:
 def test_what_does_not_fit_is_refused(data: bytes) -> None:
     with pytest.raises(ValidationError):
         read_json(TypeAdapter(Note), data)
+
+
+class Loose(BaseModel):
+    a: Any = Field(None, alias="theA")
+    f: float | None = None
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "at"),
+    [
+        (Any, math.nan, "it"),
+        (Any, {"price": math.nan}, "field 'price'"),
+        (dict[str, float], {"price": -math.inf}, "field 'price'"),
+        (Any, {"n": None, 7: [1.5, (None, math.inf)]}, "field '7.1.1'"),
+        (Any, {math.nan}, "field '0'"),
+        (list[Loose], [Loose(), Loose(theA=math.nan)], "field '1.theA'"),
+        (Any, [Loose(f=math.nan)], "field '0.f'"),
+    ],
+)
+def test_a_number_that_json_does_not_have_is_named_by_its_place(
+    kind: Any, value: Any, at: str
+) -> None:
+    adapter = TypeAdapter(kind)
+    for written in (
+        json_value(adapter, value),
+        adapter.dump_python(value, mode="json", by_alias=True),
+    ):
+        told = lost_number(adapter, value, written)
+        assert told is not None
+        assert told.startswith(f"{at} holds a number that JSON does not have (NaN or an infinity)")
+
+
+@pytest.mark.parametrize("value", [None, [None, 1.5], {"a": None, 1: Loose()}, {None}])
+def test_a_null_that_was_none_is_none(value: Any) -> None:
+    assert lost_number(ANY, value, json_value(ANY, value)) is None
+
+
+def test_a_type_that_writes_texts_for_them_loses_none() -> None:
+    class Texts(BaseModel, ser_json_inf_nan="strings"):
+        f: float
+        g: float | None = None
+
+    kind, value = TypeAdapter(Texts), Texts(f=math.inf)
+    written = json_value(kind, value)
+    assert written == {"f": "Infinity", "g": None}
+    assert lost_number(kind, value, written) is None
+
+
+def test_arguments_that_json_does_not_have_are_declined_by_the_call() -> None:
+    @activity(contract=Read())
+    async def price(facts: dict[str, Any]) -> None: ...
+
+    with pytest.raises(WrongArguments, match=r"price\(.*: field 'facts.price' holds a number"):
+        price.call({"price": math.nan})

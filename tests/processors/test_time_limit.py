@@ -86,8 +86,6 @@ async def catches_it_within_itself(work: Work) -> None:
             work.swallowed += 1
 
 
-# An alarm that meets a callback of the garbage collector (hypothesis has one) is told there, and the next one comes.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(
     "spins",
     [

@@ -52,6 +52,11 @@ def test_escaped_text_is_marked_and_reads_back_exactly(value):
         b"-0",
         b"1E5",
         b'"NaN"',
+        b'"\\uD83D\\uDE00"',
+        b'["\\ud83D\\uDe00", "\\udbff\\udfff", "\\ud800\\udc00"]',
+        rb'"\\udcff"',
+        rb'"\\uDFFF \\ud800 \\u0000"',
+        rb'"\ud83d\ude00\\udcff"',
     ],
 )
 def test_json_that_postgres_can_hold_keeps_its_value_unmarked(stored):
@@ -71,6 +76,15 @@ def test_json_without_anything_suspect_is_passed_on_as_written():
         (b'{"a": "x\\u0000y"}', {"a": "x\\u0000y"}),
         (b'{"k\\u0000": 1}', {"k\\u0000": 1}),
         (b'["\\ud800"]', ["\\ud800"]),
+        (rb'{"text":"\udcff"}', {"text": "\\udcff"}),
+        (rb'"\udc00"', "\\udc00"),
+        (rb'"\uDFFF"', "\\udfff"),
+        (rb'"\uDbFf"', "\\udbff"),
+        (rb'"\ude00\ud83d"', "\\ude00\\ud83d"),
+        (rb'["\ud83d", "\ude00"]', ["\\ud83d", "\\ude00"]),
+        (rb'{"\ude00": 1}', {"\\ude00": 1}),
+        (rb'"\ud83d\ude00\ude00"', "\U0001f600\\ude00"),
+        (rb'"\\\udcff"', r"\\\udcff"),
         (b"[NaN, Infinity, -Infinity]", ["NaN", "Infinity", "-Infinity"]),
         (b"[1e400000, 1.5e-400000]", ["1e400000", "1.5e-400000"]),
         (b"1" * 2_000, "1" * 2_000),
@@ -83,6 +97,26 @@ def test_json_that_postgres_cannot_hold_is_escaped_and_marked(stored, expected):
     held = escaping.raw_json(stored)
     assert held.escaped
     assert json.loads(held.value) == expected
+
+
+@pytest.mark.case("L26")
+@pytest.mark.parametrize("half", [*range(0xD800, 0xE000, 0x55), 0xDBFF, 0xDC00, 0xDFFF])
+def test_each_half_of_a_character_is_escaped_however_its_hex_is_written(half):
+    for digits in (f"{half:04x}", f"{half:04X}", f"{half:04x}".title()):
+        held = escaping.raw_json(f'{{"text": "\\u{digits}"}}'.encode())
+        assert held == escaping.Held(json.dumps({"text": f"\\u{half:04x}"}), escaped=True)
+    assert escaping.value([chr(half)]) == escaping.Held(
+        json.dumps([f"\\u{half:04x}"]), escaped=True
+    )
+
+
+@pytest.mark.parametrize("source", [r'"\udcff"', '"a\0"', "[" * 50_000, "1" * 200_000, '"é\ud800"'])
+def test_an_opaque_value_holds_no_escape_that_could_be_refused_and_reads_back_exactly(source):
+    held = escaping.opaque(source)
+    assert held.escaped
+    assert unescape(json.loads(held.value)) == source
+    assert r"\u0000" not in held.value.replace(r"\\", "")
+    assert r"\ud" not in held.value.replace(r"\\", "")
 
 
 @pytest.mark.parametrize("depth", [100, 300, 450, 900, 100_000])

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 
 import psycopg
 import pytest
@@ -9,10 +10,12 @@ import structlog
 
 from wakeful.deploy.cli.main import invoke
 from wakeful.deploy.exits import Exit
+from wakeful.events import records as r
 from wakeful.events.codec import decode_event
 from wakeful.events.log.kafka import KafkaLog
 from wakeful.events.log.protocol import Isolation, Place
 from wakeful.events.topics import Topics
+from wakeful.projections import escaping
 from wakeful.projections.audit import differences, rebuild_rows
 from wakeful.projections.database import drop, install
 from wakeful.projections.postgres import PostgresViews, stored_rows
@@ -82,7 +85,8 @@ def run(kafka, live, namespace, tmp_path, monkeypatch, capsys):
 
 def test_it_builds_compares_and_switches_and_tells_how_far_it_is(run, live, namespace, told):
     code, said, progress = run("--json")
-    assert (code, said) == (Exit.DONE, {"switched": True, "differing": 0, "differences": []})
+    nothing = {"differing": 0, "differences": [], "refused": 0, "refusals": []}
+    assert (code, said) == (Exit.DONE, {"switched": True, **nothing})
     assert [word for word in ("builds", "compares", "switches", "done") if word in progress] == [
         *("builds", "compares", "switches", "done"),
     ]
@@ -104,3 +108,30 @@ def test_a_difference_is_shown_and_is_put_right_only_when_that_is_asked(run, liv
     code, said, _ = run("--accept-differences", "--json")
     assert (code, said["switched"], said["differing"]) == (Exit.DONE, True, 1)
     assert list(differences(stored_rows(live, namespace), rebuild_rows(told.events))) == []
+
+
+def test_a_rebuild_that_met_refused_rows_says_which_and_exits_with_1(
+    run, live, namespace, told, log, catch_up, monkeypatch
+):
+    session = ("t0", "half")
+    told.add(session, r.SessionOpened("desk"))
+    told.add(session, r.ReplySent(1, 1, told.raw_payload(rb'"\udcff"')))
+    writer = log.transactional(f"{namespace}-writer")
+    writer.start()
+    writer.begin()
+    for x in told.records[-2:]:
+        writer.produce(x.topic, key=x.key, value=x.value, headers=x.headers, partition=x.partition)
+    writer.commit()
+    high_only = re.compile(rb"\\u(?:0000|[dD][89abAB])")
+    monkeypatch.setattr(escaping, "_SUSPECT", high_only)
+    views, reader = PostgresViews(live, namespace), log.reader(Isolation.COMMITTED)
+    places = [Place(told.topic, n) for n in range(2)]
+    catch_up(Projector(reader, views, places, lambda x: decode_event(x.value, x.headers)))
+    views.close()
+    reader.close()
+    code, said, progress = run("--json")
+    assert (code, said["switched"], said["differing"]) == (Exit.REFUSED, True, 0)
+    assert (said["refused"], len(said["refusals"])) == (1, 1)
+    assert "sessions.last_reply kept as opaque text: 22P02" in said["refusals"][0]["what"]
+    assert "the database refused what 1 records hold" in progress
+    monkeypatch.undo()

@@ -4,7 +4,10 @@ import pytest
 
 from tests.simulation.story import Story
 from wakeful.commands import models as m
+from wakeful.deploy.simulation.projecting import ProjectorActor
 from wakeful.events import records as r
+from wakeful.events.codec import decode_event
+from wakeful.projections.memory import Trouble
 
 PROCESSOR_POINTS = (
     "p.polled",
@@ -201,6 +204,44 @@ def test_a_result_after_the_cancellation_is_recorded_and_not_applied() -> None:
     assert story.last(r.SessionCancelled).uncertain == ("1.1",)
     assert story.last(r.LateResultRecorded).activity_id == "1.1"
     assert story.all(r.ActivityCompleted) == []
+    story.finish()
+
+
+@pytest.mark.case("L34")
+def test_250_activities_all_finish_though_their_worker_dies_and_the_database_is_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    refused, away = 0, False
+
+    def trouble(_projector: ProjectorActor, _call: str) -> Trouble | None:
+        nonlocal refused
+        refused += away
+        return Trouble.LOST if away and refused <= 40 else None
+
+    monkeypatch.setattr(ProjectorActor, "_trouble", trouble)
+    story = Story()
+    payments = story.worker("payments")
+    names = [f"s{number}" for number in range(250)]
+    story.down(payments)
+    for name in names:
+        story.send(m.OpenSession("player"), session=name)
+        text = r.Payload("json", b'{"text":"refund:50"}', None, b"", 20, None)
+        story.send(m.SendMessage(text), session=name)
+    story.run()
+    story.up(payments)
+    story.kill_at(payments, "w.dispatched")
+    away = True
+    story.wait(8_000)
+    story.wait(8_000)
+    assert refused > 40
+    assert payments.doom == ""
+    events = [
+        decode_event(record.value, record.headers)
+        for record in story.world.log.dump(story.world.topics.events)
+    ]
+    ended = [e.envelope.session_id for e in events if isinstance(e.body, r.ActivityCompleted)]
+    assert sorted(ended) == sorted(names)
+    assert len(story.world.downstream.effects) == 250
     story.finish()
 
 

@@ -107,6 +107,15 @@ def test_codes_decide_what_an_error_is_not_its_flags(code: int, kind: type[LogFa
     assert type(fault_of(KafkaError(code, "why", False, True, True), "doing")) is kind
 
 
+@pytest.mark.parametrize(
+    "code",
+    [KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION],
+)
+def test_where_there_is_no_topic_the_commands_that_make_it_are_named(code: int):
+    told = str(fault_of(KafkaError(code), "producing to t.commands.v1"))
+    assert "'wakeful run APP' or 'wakeful topics apply' makes the topics" in told
+
+
 def test_only_what_may_be_asked_again_is_not_yet():
     assert type(patient_fault_of(KafkaError(KafkaError._TIMED_OUT), "asking")) is NotYet
     assert type(patient_fault_of(KafkaError(KafkaError.NOT_COORDINATOR), "asking")) is NotYet

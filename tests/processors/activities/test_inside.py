@@ -5,6 +5,7 @@ import threading
 from contextvars import copy_context
 from datetime import date
 from functools import partial
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
@@ -107,6 +108,18 @@ def test_progress_is_taken_as_it_is_when_it_is_told(attempt):
         raise LookupError
 
     assert attempt(blocks)[1] == [b"[1]", b"[1,2]"]
+
+
+def test_progress_with_a_number_that_json_does_not_have_is_declined(attempt):
+    class Loose(BaseModel):
+        share: Any
+
+    def blocks() -> None:
+        wakeful.heartbeat(Loose(share=float("nan")))
+
+    body, sent = attempt(blocks)
+    assert "field 'share' holds a number that JSON does not have" in body.failure.message
+    assert sent == []
 
 
 def test_an_earlier_attempts_progress_comes_back_typed(attempt):

@@ -1,5 +1,9 @@
 """A worker and attempts: what it reports of a failure, and what a later attempt is to it."""
 
+import math
+from decimal import Decimal
+from fractions import Fraction
+
 import pytest
 
 from wakeful import RetryLater
@@ -40,11 +44,21 @@ class Hostile(Exception):
         raise RuntimeError("no time")
 
 
-@pytest.mark.parametrize("asked", [5_000, None, True, -1, 2**70, "5", 0.5])
+@pytest.mark.parametrize(
+    "asked",
+    [None, True, -1, -0.5, 2**70, 10**400, "5", math.nan, math.inf, Decimal("sNaN"), 5j],
+)
 def test_only_a_number_of_milliseconds_is_a_time_to_come_back(asked):
-    error = RateLimited("slow down", retry_after_ms=asked)
-    assert retry_after_of(error) == (5_000 if asked == 5_000 else None)
+    assert retry_after_of(RateLimited("slow down", retry_after_ms=asked)) is None
     assert retry_after_of(Hostile()) is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "ms"),
+    [(5_000, 5_000), (1500.5, 1501), (0.5, 1), (Decimal("1500.1"), 1501), (Fraction(7, 2), 4)],
+)
+def test_parts_of_a_millisecond_are_rounded_up(asked, ms):
+    assert retry_after_of(RateLimited("slow down", retry_after_ms=asked)) == ms
 
 
 def test_a_model_is_asked_again_but_for_what_is_final():

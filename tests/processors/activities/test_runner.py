@@ -6,7 +6,7 @@ import json
 from typing import Annotated, Any
 
 import pytest
-from pydantic import PlainSerializer, PlainValidator
+from pydantic import BaseModel, PlainSerializer, PlainValidator
 
 from wakeful.commands.models import Command, CommandHeader, CompleteActivity, FailActivity
 from wakeful.commands.wire import decode_command, encode_command
@@ -287,6 +287,10 @@ async def returns_nan() -> float:
     return float("nan")
 
 
+async def returns_nan_in_any() -> dict[str, Any]:
+    return {"price": float("nan")}
+
+
 async def returns_bytes() -> bytes:
     return b"\xff"
 
@@ -310,6 +314,7 @@ async def returns_deep() -> Any:
         returns_object,
         returns_wrong_type,
         returns_nan,
+        returns_nan_in_any,
         returns_bytes,
         returns_circle,
         returns_deep,
@@ -320,6 +325,24 @@ def test_a_result_that_cannot_be_stored_is_a_failure_that_names_the_activity(ben
     failure = outcome_of(bench, function).failure
     assert failure.kind == "unserialisable_result"
     assert function.__name__ in failure.message
+
+
+def test_a_number_that_json_does_not_have_is_named_by_its_place_in_the_result(bench):
+    told = outcome_of(bench, returns_nan_in_any).failure.message
+    assert "field 'price' holds a number that JSON does not have (NaN or an infinity)" in told
+
+
+def test_a_result_of_a_subclass_is_kept_as_the_declared_type(bench):
+    class Paid(BaseModel):
+        cents: int
+
+    class Noted(Paid):
+        note: str
+
+    async def pays() -> Paid:
+        return Noted(cents=7, note="thanks")
+
+    assert outcome_of(bench, pays).result.inline == b'{"cents":7}'
 
 
 def test_a_result_over_the_limit_names_size_and_limit(bench):

@@ -47,6 +47,10 @@ class Word(RootModel[str]):
     pass
 
 
+class Loose(BaseModel):
+    at: dict[str, Any] = {}
+
+
 class Rate(BaseModel):
     per_cent: float
 
@@ -109,6 +113,8 @@ WRONG: list[tuple[Any, str]] = [
     (lambda t: t.say({"a": Told()}), "is JSON after model_dump(mode='json')"),
     (lambda t: t.say({(1, 2): 3}), "json keys are text, got (1, 2) (tuple): make a text of it"),
     (lambda t: t.say(Rate(per_cent=math.inf)), "turn.say was given Rate(per_cent=inf), which"),
+    (lambda t: t.say(Loose(at={"x": math.nan})), "cannot be stored (field 'at.x' holds a number"),
+    (lambda t: t.complete(Loose(at={"x": math.inf})), "cannot be stored (field 'at.x' holds a"),
     (lambda t: t.say(10**5000), "turn.say was given <int of 16610 bits>, which cannot be stored"),
     (lambda t: t.say(Broken()), "turn.say was given <Broken, whose repr raises RuntimeError>"),
     (lambda t: t.complete(datetime(2026, 1, 1)), "turn.complete was given datetime.datetime(2026"),
@@ -116,7 +122,7 @@ WRONG: list[tuple[Any, str]] = [
     (lambda t: t.run(refund.call()), ": missing a required argument: 'cents'"),
     (
         lambda t: t.run(weigh.call(math.nan)),
-        "weigh.call was given what cannot be stored (the value",
+        "weigh(grams: float) -> float: field 'grams' holds a number that JSON",
     ),
     (
         lambda t: t.approval(refund.call(Broken())),

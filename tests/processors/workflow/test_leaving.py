@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Any
 
 import pytest
@@ -24,6 +26,40 @@ DRAWN = iter(range(1_000_000))
 class Number(BaseModel):
     f: float = 0
     n: int = 0
+
+
+class More(Number):
+    extra: int = 9
+
+
+class Named(Number):
+    """Adds nothing that is stored."""
+
+    kept_out: int = Field(9, exclude=True)
+
+    @cached_property
+    def twice(self) -> int:
+        return 2 * self.n
+
+
+@dataclass
+class Near:
+    x: int = 0
+
+
+@dataclass
+class Farther(Near):
+    z: int = 0
+
+
+class Boxes(BaseModel):
+    at: dict[str, list[Number]] = {}
+    place: Near = Near()
+
+
+class Either(BaseModel):
+    one: More | Number = Number()
+    open: dict[str, Any] = {}
 
 
 class Maybe(BaseModel):
@@ -86,6 +122,12 @@ class Moment(BaseModel):
         return next(DRAWN)
 
 
+def looked_at() -> Named:
+    named = Named(n=2)
+    assert named.twice == 4  # and is now kept in the object
+    return named
+
+
 def mutated() -> Small:
     small = Small(n=4)
     small.n = 6
@@ -106,6 +148,15 @@ def leaves(kind: Any, value: Any, *, again: bool = False) -> Rehearsal:
 LOST = [
     (Number, Number(f=math.nan), "field 'f' holds a number that JSON does not have"),
     (Number, Number(f=-math.inf), "field 'f' holds a number that JSON does not have"),
+    (Anything, Anything(x=math.nan), "field 'x' holds a number that JSON does not have"),
+    (Anything, Anything(x={1: (Anything(x=math.inf),)}), "field 'x.1.0.x' holds a number that"),
+    (Number, More(extra=9), "field 'extra' is of a subclass and would be dropped: declare the"),
+    (
+        Boxes,
+        Boxes(at={"a": [More()]}),
+        "field 'at.a.0.extra' is of a subclass and would be dropped",
+    ),
+    (Boxes, Boxes(place=Farther()), "field 'place.z' is of a subclass and would be dropped"),
     (Maybe, Maybe(inner={"a": [1, math.nan]}), "field 'inner.a.1' holds a number that JSON"),
     (Number, Number.model_construct(n="zz"), "it would not be read back (n: Input should be a"),
     (Number, Number.model_construct(n="7"), "field 'n' is written as '7' and would be read back"),
@@ -163,6 +214,8 @@ def test_a_deploy_that_leaves_a_better_one_goes_on_from_the_state_before() -> No
         lambda: Anything(ok="\ud800\0"),
         lambda: Maybe(inner={"a": [None, 1e300]}),
         lambda: Number.model_construct(n=5.0),
+        lambda: Either(one=More(), open={"a": [None, More()]}),
+        lambda: Boxes(at={"a": [looked_at()]}),
     ],
 )
 def test_what_the_next_turn_reads_as_it_was_is_kept(make: Callable[[], BaseModel]) -> None:

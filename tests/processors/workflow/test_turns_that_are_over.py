@@ -1,7 +1,8 @@
 """A turn that is over, or was let go, says so at once whatever is asked of it, and cannot be asked for ever."""
 
 import gc
-from collections.abc import Awaitable, Callable
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
@@ -155,3 +156,32 @@ def test_a_turn_that_was_asked_from_outside_too_often_still_works_inside() -> No
             kept[0].now()
     hand.now_ms += 60_000
     assert kinds(hand.wake()) == ["TimerFired", "ReplySent", "TurnCompleted"]
+
+
+def test_what_a_dropped_generator_asks_for_is_no_error_on_the_screen_and_its_own_errors_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda one: told.append(one.exc_type))
+
+    async def listens(turn: Turn, *, breaks: bool) -> AsyncIterator[int]:
+        try:
+            yield 1
+            await turn.sleep("1m")
+            yield 2
+        finally:
+            if breaks:
+                raise LookupError("its own")
+            await turn.say("over")
+
+    async def reads(turn: Turn, desk: Desk, message: Message) -> Desk:
+        async for _ in listens(turn, breaks=bool(message.data["breaks"])):
+            await turn.sleep("1m")
+        return desk
+
+    for breaks, wanted in enumerate(([], [LookupError])):
+        hand = hand_of(reads)
+        hand.open(breaks=breaks)
+        hand.session.drop()
+        gc.collect()
+        assert told == wanted
