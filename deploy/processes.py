@@ -31,7 +31,7 @@ from ..events.codec import decode_event
 from ..events.log.kafka import KafkaLog
 from ..events.log.protocol import Fatal, Isolation, Log, LogFault, Place
 from ..events.log.watchdog import Watchdog
-from ..processors.activities.hung import Hung
+from ..processors.activities.hung import Broken, Hung
 from ..processors.activities.killers import Killers, NoKillers, noted
 from ..processors.activities.leases import Leases, NoLeases
 from ..processors.activities.worker import (
@@ -306,15 +306,15 @@ def prove_postgres(settings: Settings, limit_s: float) -> None:
 
 
 def ending(run: Callable[[], Exit]) -> Exit:
-    """Runs a process to its end; a fault becomes `FAULT`, with a line in the log."""
+    """Runs a process to its end; a fault becomes `FAULT`, with a line in the log, and so does an exit from inside."""
     try:
         return run()
-    except Stopped:
+    except (Stopped, KeyboardInterrupt):
         raise
-    except (LogFault, LoopFailed, Hung) as fault:
+    except (LogFault, LoopFailed, Hung, Broken) as fault:
         logger.error("the process gives up, to be started again", cause=str(fault))  # noqa: TRY400
         return Exit.FAULT
-    except Exception:
+    except BaseException:
         logger.exception("the process met a fault of its own, to be started again")
         return Exit.FAULT
 

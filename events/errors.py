@@ -41,6 +41,10 @@ class WakefulError(Exception):
         return f"{self.message} ({told})" if told else self.message
 
 
+class OwnSignal(BaseException):
+    """Ends something of ours from inside user code: whoever catches all that user code may raise lets it through."""
+
+
 class Rejected(WakefulError):
     """The caller's to fix; the same input will be refused again."""
 

@@ -22,6 +22,7 @@ from ..events.codec import EVENTS, Encoded
 from ..events.evolve import fold_head
 from ..events.hashing import event_hash
 from ..events.payloads import storable_text
+from ..events.shown import name_of, said
 from ..events.state import ParkedCommand, SessionState, State, Status
 from .app import App
 from .effects import task_of
@@ -99,8 +100,8 @@ class CommandHandler:
         except BaseException as error:  # noqa: BLE001 - one session must never stop a partition, nor a `sys.exit` in its state's class
             run = _Run(received, run.now_ms)  # it may have failed at a kept command
             self._go_back(session, before)
-            named = "" if isinstance(error, WorkflowSpins) else f"{type(error).__name__}: "
-            told = storable_text(f"{named}{error}", FAULT_MAX)
+            named = "" if isinstance(error, WorkflowSpins) else f"{name_of(type(error))}: "
+            told = storable_text(f"{named}{said(error)}", FAULT_MAX)
             return run.out, self._hold_broken(session, run, _reason(error), told)
         finally:
             self._in_hand.ends()

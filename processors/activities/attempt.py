@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
-from types import FrameType
 
 from ...commands.models import FailActivity, ReturnActivity
 from ...events.contracts import LOOKUP, ONCE, READ
@@ -30,6 +29,7 @@ from .definitions import CREDENTIALS
 from .look_ups import LookUps
 from .providing import Given, Providing
 from .runner import Body, Call, Runner
+from .telling import Hang
 
 WORKER_STOPS = "worker_stops"
 """Why a worker returns an attempt that it has not begun."""
@@ -136,15 +136,15 @@ def steps_of(
 
 
 def hung(
-    runner: Runner, task: ActivityTask, frame: FrameType | None, *, fresh: bool, begun: bool
+    runner: Runner, task: ActivityTask, hang: Hang, *, fresh: bool, begun: bool
 ) -> FailActivity:
-    """What is said of an attempt that nothing can stop, at `frame`: what is to be looked up, its worker no longer can.
+    """What is said of an attempt that nothing can stop: what is to be looked up, its worker no longer can.
 
     One that has not begun hangs in the provider of its credentials, or else in the look-up of what may have run before.
     """
     if not begun and (fresh or task.contract != LOOKUP):
-        return Providing(runner).hung(task, frame)
-    body = runner.hung(task, frame)
+        return Providing(runner).hung(task, hang)
+    body = runner.hung(task, hang)
     return LookUps(runner).unseen(task, body.failure) if task.contract == LOOKUP else body
 
 

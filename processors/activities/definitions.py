@@ -16,7 +16,8 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from ...events import contracts as words
-from ...events.shown import worded
+from ...events.errors import OwnSignal
+from ...events.shown import name_of, worded
 from ..durations import Duration, to_ms
 from ..stored_json import lost_number, read_json
 from . import declaring, signatures
@@ -302,6 +303,11 @@ def activity(
 
 def problems(error: ValidationError) -> str:
     """What does not fit, one phrase per field, without the values (they may be secrets)."""
-    found = error.errors(include_url=False, include_context=False, include_input=False)
+    try:
+        found = error.errors(include_url=False, include_context=False, include_input=False)
+    except OwnSignal:
+        raise
+    except BaseException as second:  # noqa: BLE001 it asks a validator's own exception for its words
+        return f"<its message raised {name_of(type(second))}>"
     parts = (f"{'.'.join(str(at) for at in e['loc']) or 'value'}: {e['msg']}" for e in found[:5])
     return "; ".join(parts)

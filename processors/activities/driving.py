@@ -150,9 +150,9 @@ class Driver:
     async def _play(self, attempt: Attempt, step: Run | LookUp | Ask) -> Came:
         self._begin(attempt, step)
         try:
-            return await perform(step.words, step.call)
+            return await perform(step.words, step.call, partial(setattr, attempt, "clings"))
         finally:
-            attempt.limit_at = inf
+            attempt.limit_at, attempt.clings = inf, None
 
     async def _play_in_thread(self, attempt: Attempt, step: Run | LookUp | Ask) -> Came:
         """While no thread is free, it rests."""

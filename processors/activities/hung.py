@@ -1,4 +1,5 @@
-"""Attempts that nothing can stop: a sync activity past its time-out, an async one that blocks the event loop past it.
+"""Attempts that nothing can stop: a sync activity past its time-out, an async one that blocks the event loop past it,
+or that catches every cancellation and goes on.
 
 Python cannot end a thread, so the process ends instead, and whoever supervises it starts it again:
 
@@ -25,10 +26,14 @@ from math import inf
 from types import FrameType
 from typing import Any
 
+import structlog
+
 from ...events.errors import Transient
-from ...events.log.protocol import Place
+from ...events.log.protocol import LogFault, Place
+from ...events.shown import worded
 from .jobs import Job
 from .killers import Killers, NoKillers
+from .telling import Hang, hang_in
 
 EXIT_CODE = 70
 """EX_SOFTWARE, as the watchdog's: the supervisor starts the process again."""
@@ -47,8 +52,24 @@ ATTENDED: ContextVar[Job] = ContextVar("wakeful_attended")
 """Whose attempt the event loop's current step belongs to; tasks that an activity begins inherit it."""
 
 
+logger = structlog.get_logger("wakeful.worker")
+
+
 class Hung(Transient):
     """An activity cannot be stopped: its attempt was reported as timed out, and its worker process ends."""
+
+
+class Broken(Transient):
+    """What a worker carried out ended it (a `SystemExit`, say), and nobody had asked it to end."""
+
+
+def fault_of(error: BaseException) -> Exception:
+    """The error as a fault: what asks a process to end, with code 0 perhaps, was not the worker's to obey."""
+    if isinstance(error, Exception):
+        return error
+    return Broken(
+        f"the worker was ended from inside, by {worded(error)}, without having been asked to"
+    )
 
 
 def end_process(code: int) -> None:
@@ -60,13 +81,15 @@ def end_process(code: int) -> None:
 class Attempt:
     """A job that was started; `limit_at` by the monotonic clock, and the thread it has to itself if it is a sync one.
 
-    `rest` is what it waits for while none of the user's code runs for it; cancelled, the job is given back.
+    `rest` is what it waits for while none of the user's code runs for it; cancelled, the job is given back. `clings`
+    where it is a coroutine that was cancelled at its limit, again and again, and goes on.
     """
 
     job: Job
     limit_at: float = inf
     thread_id: int | None = None
     rest: asyncio.Future[None] | futures.Future[Any] | None = None
+    clings: Hang | None = None
 
 
 class Attempts:
@@ -90,6 +113,17 @@ class Attempts:
         if claimed:
             self.killers.ends(job)
         return claimed
+
+    def breaks(self, job: Job, error: BaseException) -> bool:
+        """Claims one that has ended its worker, which counts as a death; not where the log did, which is down for all."""
+        if isinstance(error, LogFault):
+            return self.claim(job)
+        logger.error(
+            "an attempt breaks its worker: the process ends, to be started again",
+            cause=f"{worded(error)} ({job.command_id})",
+        )
+        with self._lock:
+            return self._open.pop(job, None) is not None
 
     def call(self, job: Job) -> bool:
         """Marks its function as called; false where somebody has spoken for it: it must not be called any more."""
@@ -124,6 +158,12 @@ class Attempts:
     def in_threads(self) -> list[Attempt]:
         """The open ones that run in a thread of their own."""
         return [attempt for attempt in list(self._open.values()) if attempt.thread_id is not None]
+
+    def stuck(self, now: float) -> list[tuple[Attempt, Hang]]:
+        """The open ones that are past their limit and cannot be stopped, while the event loop answers."""
+        threads = [a for a in self.in_threads() if now >= a.limit_at]
+        found = [(a, hang_in(frame_of(a.thread_id))) for a in threads]
+        return found + [(a, hang) for a in list(self._open.values()) if (hang := a.clings)]
 
 
 class Pulse:
@@ -165,6 +205,10 @@ class Pulse:
                 return None if context is None else context.get(ATTENDED)
             frame = frame.f_back
         return None
+
+    def hang(self) -> Hang:
+        """Where the loop is."""
+        return hang_in(frame_of(self.thread_id))
 
     def _answer(self) -> None:
         self._asked_at = None

@@ -82,7 +82,7 @@ def is_cancellation(error: BaseException) -> bool:
     """Whether this came out of the body because its attempt was stopped; a tool may raise the same by itself."""
     inside = INSIDE.get(None)
     return (
-        isinstance(error, AttemptCancelled)
+        issubclass(type(error), AttemptCancelled)
         and inside is not None
         and inside.beats.stopped is not None
     )

@@ -26,7 +26,7 @@ from .attempt import hung
 from .core import WorkerCore
 from .driving import Driver, Spoken
 from .hearing import Hearing
-from .hung import ATTENDED, LOOK_MS, SILENT_MS, Attempt, Attempts, Ending, Hung, Pulse, frame_of
+from .hung import ATTENDED, LOOK_MS, SILENT_MS, Attempt, Attempts, Ending, Hung, Pulse, fault_of
 from .jobs import Job
 from .killers import DEATHS_MAX, Killers, killed
 from .leases import Leases
@@ -35,6 +35,7 @@ from .runner import Body, Runner
 from .running import Running
 from .seat import Seat
 from .superseded import Superseded
+from .telling import Hang
 from .threads import Threads
 from .waiting import Room, Waiting
 
@@ -143,7 +144,7 @@ class Lane:
             thread.join(FLUSH_MS / 1000)
             self._threads.close()
         if self._error is not None:
-            raise self._error
+            raise fault_of(self._error)
 
     # In the intake thread.
 
@@ -236,9 +237,8 @@ class Lane:
         self._running.look()
         if not self._pulse.look():
             return
-        for attempt in self._attempts.in_threads():
-            if now >= attempt.limit_at:
-                self._give_up(attempt, attempt.thread_id)
+        for attempt, hang in self._attempts.stuck(now):
+            self._give_up(attempt, hang)
         self._look_at_loop(now)
 
     def _look_at_loop(self, now: float) -> None:
@@ -249,7 +249,7 @@ class Lane:
         if attempt is None:
             return  # another queue's, or none at all: the machine is busy
         if now >= attempt.limit_at:
-            self._give_up(attempt, self._pulse.thread_id)
+            self._give_up(attempt, self._pulse.hang())
         elif silent_s > BLOCKED_MS / 1000 and not self._warned:
             self._warned = True
             logger.warning(
@@ -258,13 +258,13 @@ class Lane:
                 blocked_s=round(silent_s, 1),
             )
 
-    def _give_up(self, attempt: Attempt, thread_id: int | None) -> None:
-        """Says that it timed out, and begins the end of the process: nothing else can end its thread."""
-        job, frame = attempt.job, frame_of(thread_id)
+    def _give_up(self, attempt: Attempt, hang: Hang) -> None:
+        """Says that it timed out, and begins the end of the process: nothing else can end it."""
+        job = attempt.job
         if not self._attempts.claim(job):
             return  # it has ended just now
         self._running.leave(job)
-        body = hung(self._runner, job.task, frame, fresh=job.fresh, begun=job.begun)
+        body = hung(self._runner, job.task, hang, fresh=job.fresh, begun=job.begun)
         self._hand_in(job, body)
         told = f"{body.failure.message} ({job.command_id})"
         logger.error("an activity hangs: the process ends, to be started again", cause=told)
@@ -345,16 +345,15 @@ class Lane:
     # In one of the threads.
 
     def _attend_in_thread(self, attempt: Attempt, context: Context) -> None:
-        job = attempt.job
         attempt.thread_id = threading.get_ident()
         try:
             with suppress(Spoken):
                 work = partial(self._driver.drive_sync, attempt)
                 body = context.run(self._running.attend_sync, attempt, work)
                 self._hit("w.responded")
-                self._report(job, body)
+                self._report(attempt.job, body)
         except BaseException as error:  # noqa: BLE001 carried to the loop, where run raises it
-            self._break_off(job, error)
+            self._break_off(attempt.job, error)
         self._moved.set()
 
     # In any thread.
@@ -383,7 +382,8 @@ class Lane:
             self._hand_back(job)
 
     def _break_off(self, job: Job, error: BaseException) -> None:
-        self._give_back(job)
+        if self._attempts.breaks(job, error):
+            self._hand_back(job)
         self._error = self._error or error
         self.stop()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import traceback
 from dataclasses import dataclass, field, replace
 from functools import partial
-from types import FrameType
 from typing import Any
 
 from ...commands.models import FailActivity
@@ -13,7 +12,7 @@ from ...events.failures import NO_CREDENTIALS, START_TO_CLOSE
 from ...events.records import ActivityTask
 from .credentials import Access
 from .runner import Call, Runner
-from .telling import FRAMES_MAX, cut, retry_after_of, type_of
+from .telling import FRAMES_MAX, Hang, cut, retry_after_of, type_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +55,7 @@ class Providing:
         """The credentials, which are hidden from now on; a failure where they cannot be."""
         try:
             self._runner.hide(result)
-        except Exception as error:  # noqa: BLE001 foreign code, run only to see what is secret
+        except BaseException as error:  # noqa: BLE001 foreign code, run only to see what is secret
             told = f"what it returned cannot be read to keep it secret ({type_of(error)})"
             return self._none(call.task, type_of(error), told)
         return Given(result)
@@ -79,9 +78,9 @@ class Providing:
         told = f"it did not answer within {task.start_to_close_ms} ms"
         return self._none(task, START_TO_CLOSE, told)
 
-    def hung(self, task: ActivityTask, frame: FrameType | None) -> FailActivity:
-        """The same, and nothing can stop it; `frame` is where it hangs."""
-        why = self._runner.hung(task, frame).failure
+    def hung(self, task: ActivityTask, hang: Hang) -> FailActivity:
+        """The same, and nothing can stop it."""
+        why = self._runner.hung(task, hang).failure
         return self._none(task, why.type, why.message, detail=why.detail)
 
     def _none(self, task: ActivityTask, type_: str, why: str, **more: Any) -> FailActivity:

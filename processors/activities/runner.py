@@ -12,10 +12,8 @@ before the call, these are put there before they are reported. `completed_aside`
 from __future__ import annotations
 
 import asyncio
-import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import FrameType
 from typing import Any, Protocol, TypeVar
 
 from pydantic import ValidationError
@@ -39,12 +37,13 @@ from ...events.failures import (
 )
 from ...events.payloads import storable_text
 from ...events.records import ActivityTask, Failure, Payload
+from ...events.shown import name_of
 from ..stored_json import read_json
 from .contracts import NothingDone
 from .credentials import Provider
 from .definitions import KEY, Activity, problems
 from .hidden import Hidden
-from .telling import FRAMES_MAX, MESSAGE_MAX, cut, message_of, retry_after_of, traceback_of, type_of
+from .telling import MESSAGE_MAX, Hang, message_of, retry_after_of, traceback_of, type_of
 
 Body = CompleteActivity | FailActivity
 
@@ -155,9 +154,9 @@ class Runner:
         except BLOB_FAULTS as error:
             told = f"the arguments of {task.name} cannot be had: {error.message}"
             return self.fail(task, ARGUMENTS_UNAVAILABLE, type(error).__name__, told)
-        except (InvalidPayload, ValueError) as error:
-            told = f"the recorded arguments of {task.name} cannot be read: {error}"
-            return self.fail(task, WRONG_ARGUMENTS, type(error).__name__, told)
+        except BaseException as error:  # noqa: BLE001 a type's own validators may raise anything
+            told = f"the recorded arguments of {task.name} cannot be read: {message_of(error)}"
+            return self.fail(task, WRONG_ARGUMENTS, name_of(type(error)), told)
         if activity.takes_key:
             arguments[KEY] = task.idempotency_key
         name = f"activity {task.name}"
@@ -177,7 +176,7 @@ class Runner:
         """The report of an exception, with a short traceback."""
         name, told, trace = type_of(error), message_of(error), traceback_of(error, self._hidden)
         when = retry_after_of(error)
-        kind = NOTHING_DONE if isinstance(error, NothingDone) else RAISED
+        kind = NOTHING_DONE if issubclass(type(error), NothingDone) else RAISED
         return self.fail(task, kind, name, told, detail=trace, retry_after_ms=when)
 
     def timed_out(self, task: ActivityTask) -> FailActivity:
@@ -185,16 +184,13 @@ class Runner:
         told = f"{task.name} did not finish within {task.start_to_close_ms} ms and was cancelled"
         return self.fail(task, TIMED_OUT, START_TO_CLOSE, told)
 
-    def hung(self, task: ActivityTask, frame: FrameType | None) -> FailActivity:
-        """The report of an attempt that is past the same limit and cannot be stopped; `frame` is where it hangs."""
+    def hung(self, task: ActivityTask, hang: Hang) -> FailActivity:
+        """The report of an attempt that is past the same limit and cannot be stopped."""
         told = (
             f"{task.name} did not finish within {task.start_to_close_ms} ms and cannot be stopped: "
         )
-        told += (
-            "its worker ends and is started again; give the call it waits for a shorter time-out"
-        )
-        detail = "" if frame is None else cut("".join(traceback.format_stack(frame, FRAMES_MAX)))
-        return self.fail(task, TIMED_OUT, START_TO_CLOSE, told, detail=detail)
+        told += f"its worker ends and is started again; {hang.advice}"
+        return self.fail(task, TIMED_OUT, START_TO_CLOSE, told, detail=hang.where)
 
     def fenced(self, task: ActivityTask) -> FailActivity:
         """The report of an attempt that was stopped because none of its heartbeats was acknowledged."""
@@ -208,15 +204,15 @@ class Runner:
             payload, data = self._claimed(call, result)
         except PayloadTooLarge as error:
             told = f"the result of {call.task.name} has {error.size} bytes, the limit is {error.limit}: {error.advice}"
-            return self.fail(call.task, RESULT_TOO_LARGE, type(result).__name__, told), None
+            return self.fail(call.task, RESULT_TOO_LARGE, name_of(type(result)), told), None
         except ValidationError as error:
             told = (
                 f"the result of {call.task.name} does not read back as its type: {problems(error)}"
             )
-            return self.fail(call.task, UNSERIALISABLE_RESULT, type(result).__name__, told), None
-        except Exception as error:  # noqa: BLE001 a result's own serialisers may raise anything
+            return self.fail(call.task, UNSERIALISABLE_RESULT, name_of(type(result)), told), None
+        except BaseException as error:  # noqa: BLE001 a result's own serialisers may raise anything
             told = f"the result of {call.task.name} cannot be stored as JSON: {message_of(error)}"
-            return self.fail(call.task, UNSERIALISABLE_RESULT, type(result).__name__, told), None
+            return self.fail(call.task, UNSERIALISABLE_RESULT, name_of(type(result)), told), None
         task = call.task
         return CompleteActivity(task.activity_id, task.attempt, payload, self.worker_id), data
 

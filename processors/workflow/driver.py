@@ -17,9 +17,9 @@ from types import CoroutineType
 from typing import Any, cast
 
 from ...events import records as r
-from ...events.errors import PayloadTooLarge
+from ...events.errors import OwnSignal, PayloadTooLarge
 from ...events.payloads import storable_text
-from ...events.shown import shown, worded
+from ...events.shown import name_of, shown, worded
 from ..activities.definitions import Action, WrongArguments
 from ..stored_json import read_json
 from .ahead import LIVE, VERIFICATION_FAILED, Ahead
@@ -253,7 +253,12 @@ class Stretch(Asking):
         )
 
     def _held(self, reason: str, error: BaseException) -> r.SessionHeld:
-        frames = traceback.format_exception(error)
+        try:
+            frames = traceback.format_exception(error)
+        except OwnSignal:
+            raise
+        except BaseException as second:  # noqa: BLE001 - its own __str__ may raise anything
+            frames = [f"{name_of(type(error))}, whose traceback raises {name_of(type(second))}"]
         return self._hold(reason, "".join(frames)[-DETAIL_MAX:])
 
     def _hold(self, reason: str, detail: str) -> r.SessionHeld:

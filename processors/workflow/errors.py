@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...events.errors import OwnSignal
 from ...events.payloads import storable_text
 from ...events.records import Failure
 
@@ -85,7 +86,7 @@ class Unstorable(Exception):
     """A state that the next turn could not read back as it is; says which field, and what to do."""
 
 
-class WorkflowStuck(BaseException):
+class WorkflowStuck(OwnSignal):
     """This activation ran for too long without a wait. Not an Exception on purpose: it must get out of user code."""
 
 
@@ -100,14 +101,14 @@ class WorkflowSpins(Exception):
         )
 
 
-class BranchLost(BaseException):
+class BranchLost(OwnSignal):
     """Another branch of `first` was over first, and this one is let go; it may tidy up, and may not wait.
 
     Not an Exception on purpose.
     """
 
 
-class TurnDropped(GeneratorExit):
+class TurnDropped(OwnSignal, GeneratorExit):
     """This coroutine was let go; whatever it still asks for is discarded. Not an Exception on purpose.
 
     Python takes a GeneratorExit for the good end of what it closes, an async generator that nobody closed, say: it

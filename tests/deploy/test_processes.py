@@ -76,9 +76,12 @@ def test_a_broker_of_another_cluster_is_refused() -> None:
     assert told.value.code == Exit.UNAVAILABLE
 
 
-@pytest.mark.parametrize("fault", [Fatal("fenced"), LoopFailed("4 faults"), RuntimeError("ours")])
+@pytest.mark.parametrize(
+    "fault",
+    [Fatal("fenced"), LoopFailed("4 faults"), RuntimeError("ours"), SystemExit("by a library")],
+)
 def test_a_fault_asks_for_a_fresh_process(
-    fault: Exception, capsys: pytest.CaptureFixture[str]
+    fault: BaseException, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def run() -> Exit:
         raise fault

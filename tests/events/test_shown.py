@@ -1,11 +1,13 @@
 """A user's value in a message is one short line, whatever its `repr` does."""
 
+from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
 import pytest
 
-from wakeful.events.shown import SHOWN_MAX, shown, worded
+from wakeful.events.errors import OwnSignal
+from wakeful.events.shown import SHOWN_MAX, said, shown, worded
 
 
 class Raises:
@@ -61,3 +63,33 @@ def test_an_error_is_told_by_its_type_and_first_line() -> None:
     assert worded(ValueError()) == "ValueError"
     assert worded(Mute()) == "Mute"
     assert len(worded(ValueError("x" * 9_000))) == SHOWN_MAX
+
+
+class Exits(Exception):
+    def __str__(self) -> str:
+        raise SystemExit
+
+    __repr__ = __str__
+
+
+class Ends(Exception):
+    def __str__(self) -> str:
+        raise OwnSignal
+
+    __repr__ = __str__
+
+
+def test_one_that_exits_the_process_is_told_of_as_well() -> None:
+    error = Exits()
+    told = (shown(error), worded(error), said(error))
+    assert told == (
+        "<Exits, whose repr raises SystemExit>",
+        "Exits",
+        "<its message raised SystemExit>",
+    )
+
+
+@pytest.mark.parametrize("tell", [shown, worded, said])
+def test_our_own_signals_go_through(tell: Callable[[BaseException], str]) -> None:
+    with pytest.raises(OwnSignal):
+        tell(Ends())

@@ -8,7 +8,7 @@ from wakeful.processors.activities.attempt import LookUp, Run, Say, Wait, hung, 
 from wakeful.processors.activities.contracts import NothingDone, Read, Retry, Write
 from wakeful.processors.activities.definitions import activity
 from wakeful.processors.activities.runner import Runner
-from wakeful.processors.activities.telling import DETAIL_MAX, MESSAGE_MAX
+from wakeful.processors.activities.telling import DETAIL_MAX, MESSAGE_MAX, hang_in
 
 from .conftest import DIGEST_KEY, played
 
@@ -280,7 +280,7 @@ def test_a_hung_call_that_can_be_looked_up_is_unknown_and_any_other_has_timed_ou
     kinds = {}
     for name in tools(bank):
         attempt = Attempt(bench, bank, name)
-        said = hung(attempt.runner, attempt.task, None, fresh=True, begun=True)
+        said = hung(attempt.runner, attempt.task, hang_in(None), fresh=True, begun=True)
         kinds[name] = said.failure.kind
     assert {n for n, kind in kinds.items() if kind == "look_up_failed"} == {"write_lookup", "sync"}
     assert {kind for n, kind in kinds.items() if kind != "look_up_failed"} == {"timed_out"}

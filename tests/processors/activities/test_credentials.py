@@ -10,6 +10,7 @@ from wakeful.events import contracts as words
 from wakeful.processors.activities.attempt import Ask, LookUp, Run, Say, Wait, hung, steps_of
 from wakeful.processors.activities.definitions import Declined
 from wakeful.processors.activities.runner import Runner
+from wakeful.processors.activities.telling import hang_in
 from wakeful.processors.app import App, AppError, gather, load_app
 
 from .conftest import DIGEST_KEY, played
@@ -230,7 +231,7 @@ def test_a_provider_that_hangs_has_given_none_unless_an_earlier_call_may_hide(be
     for name in ALL:
         attempt = Attempt(bench, vault.app(), name)
         said = [
-            hung(attempt.runner, attempt.task, None, fresh=fresh, begun=False).failure
+            hung(attempt.runner, attempt.task, hang_in(None), fresh=fresh, begun=False).failure
             for fresh in (True, False)
         ]
         kinds[name] = [failure.kind for failure in said]

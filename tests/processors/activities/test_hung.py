@@ -8,9 +8,17 @@ import time
 import pytest
 
 from wakeful.processors.activities import lane as lane_module
-from wakeful.processors.activities.contracts import Read
+from wakeful.processors.activities import performing
+from wakeful.processors.activities.contracts import Read, Write
 from wakeful.processors.activities.definitions import activity
-from wakeful.processors.activities.hung import ATTENDED, EXIT_CODE, Attempts, Ending, Hung, Pulse
+from wakeful.processors.activities.hung import (
+    ATTENDED,
+    EXIT_CODE,
+    Attempts,
+    Ending,
+    Hung,
+    Pulse,
+)
 from wakeful.processors.app import gather
 
 from .conftest import DEADLINE_S, until
@@ -161,6 +169,14 @@ class Hanging:
             return (await asyncio.gather(blocks.function(n)))[0]
 
         @activity(contract=Read())
+        async def clings(n: int) -> int:
+            calls.made.append(("clings", n))
+            while not release.is_set():
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.sleep(0.001)
+            return n
+
+        @activity(contract=Read())
         def waits(n: int) -> int:
             calls.made.append(("waits", n))
             calls.go_on.wait(DEADLINE_S)
@@ -173,12 +189,14 @@ class Hanging:
                 await asyncio.sleep(0.001)
             return n
 
-        self.app = gather([hangs, blocks, has_a_task_that_blocks, waits, elsewhere])
+        self.app = gather([hangs, blocks, has_a_task_that_blocks, clings, waits, elsewhere])
 
 
 @pytest.fixture
 def hanging(guarded, monkeypatch):
     monkeypatch.setattr(lane_module, "SILENT_MS", 100)
+    monkeypatch.setattr(performing, "CLEAN_UP_MS", 50)
+    monkeypatch.setattr(performing, "AGAIN_MS", 10)
     hanging = Hanging(guarded.desk.calls)
     yield hanging
     hanging.release.set()
@@ -261,6 +279,47 @@ def test_an_async_one_that_blocks_past_its_limit_does_the_same(guarded, run, han
     hanging.release.set()
     assert isinstance(running.stop(), Hung)
     assert told(guarded)["s3"] == ["timed_out"]
+
+
+def test_an_async_one_that_catches_every_cancellation_does_the_same(guarded, run, hanging):
+    running = run(hanging.app, drain_ms=20_000)
+    guarded.put(guarded.task("waits", {"n": 1}, "s1"))
+    guarded.put(guarded.task("elsewhere", {"n": 2}, "s2", queue="other"))
+    until(lambda: len(guarded.desk.calls.made) == 2, "the others run")
+    guarded.put(guarded.task("clings", {"n": 3}, "s3", start_to_close_ms=50))
+    until(lambda: told(guarded), "its time-out")
+    guarded.desk.calls.go_on.set()
+    until(lambda: running.ended, "the end")
+    assert running.ended == [EXIT_CODE]
+    assert told(guarded) == {"s1": ["completed"], "s2": ["completed"], "s3": ["timed_out"]}
+    assert (committed(guarded), committed(guarded, "other")) == (2, 1)
+    hanging.release.set()
+    assert isinstance(running.stop(), Hung)
+    assert told(guarded)["s3"] == ["timed_out"], "what it returns is not heard"
+    failure = guarded.results()[0].body.failure
+    assert "it catches asyncio.CancelledError and goes on" in failure.message
+    assert "await asyncio.sleep(0.001)" in failure.detail
+
+
+def test_what_clings_to_an_at_most_once_call_is_timed_out_and_not_called_again(
+    guarded, run, hanging
+):
+    calls, release = guarded.desk.calls, hanging.release
+
+    @activity(contract=Write())
+    async def pays(n: int) -> int:
+        return await hanging.app.activities["clings"].function(n)
+
+    running = run(gather([pays]))
+    guarded.put(guarded.task("pays", {"n": 1}, "s1", contract="write_once", start_to_close_ms=50))
+    until(lambda: running.ended, "the end")
+    release.set()
+    assert isinstance(running.stop(), Hung)
+    run(gather([pays]), worker_id="w2")
+    guarded.put(guarded.task("pays", {"n": 2}, "s2", contract="write_once"))
+    until(lambda: "s2" in told(guarded), "the next worker goes on")
+    assert told(guarded) == {"s1": ["timed_out"], "s2": ["completed"]}
+    assert calls.of("clings") == [1, 2]
 
 
 def test_a_process_that_stood_still_gives_its_calls_time_to_end(guarded, run, hanging):

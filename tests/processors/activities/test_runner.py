@@ -1,27 +1,33 @@
 """Whatever a tool takes, returns or raises, its attempt ends in words that the log can hold."""
 
 import asyncio
+import contextlib
 import json
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, PlainSerializer, PlainValidator
 
 from wakeful.commands.models import Command, CommandHeader, CompleteActivity, FailActivity
 from wakeful.commands.wire import decode_command, encode_command
+from wakeful.processors.activities import performing
 from wakeful.processors.activities.contracts import Read, Write
 from wakeful.processors.activities.definitions import activity
-from wakeful.processors.activities.performing import perform
+from wakeful.processors.activities.performing import perform, perform_sync
 from wakeful.processors.activities.runner import Call, Runner
 
 
-def outcome_of(bench, function, arguments=None, *, contract=None, start_to_close_ms=10_000):
-    """What one attempt of this function says, as it comes back out of the log."""
+def runner_and_task(bench, function, arguments=None, *, contract=None, start_to_close_ms=10_000):
+    """A runner that has loaded this function, and a task for it."""
     tool = activity(contract=contract or Read())(function)
     runner = Runner({tool.name: tool}, worker_id="w1", digest_key=b"k")
-    call = runner.prepare(
-        bench.task(tool.name, arguments or {}, start_to_close_ms=start_to_close_ms)
-    )
+    return runner, bench.task(tool.name, arguments or {}, start_to_close_ms=start_to_close_ms)
+
+
+def outcome_of(bench, function, arguments=None, **options):
+    """What one attempt of this function says, as it comes back out of the log."""
+    runner, task = runner_and_task(bench, function, arguments, **options)
+    call = runner.prepare(task)
     body = asyncio.run(perform(runner, call)) if isinstance(call, Call) else call
     header = CommandHeader("acme", "s1", "c", 0, "worker:w1", None, "worker", None)
     encoded = encode_command(Command(header, body))
@@ -112,10 +118,34 @@ class Mute(Exception):
         raise RuntimeError("no words")
 
 
+class Exits(Exception):
+    """Asks its process to end, with code 0, whatever is asked of it."""
+
+    def __str__(self) -> str:
+        raise SystemExit
+
+    __repr__ = __str__
+
+    @property
+    def __dict__(self):
+        raise SystemExit
+
+    @property
+    def __class__(self):
+        raise SystemExit
+
+
+class ExitsWhenTraced(Exception):
+    @property
+    def __notes__(self):
+        raise SystemExit
+
+
 @pytest.mark.parametrize(
     ("error", "told"),
     [
         (Mute(), "<its message raised RuntimeError>"),
+        (ExitsWhenTraced("a note"), "a note"),
         (ValueError("a\ud800b"), "a\\ud800b"),
         (ValueError("nul \x00"), "nul \x00"),
         (SystemExit(3), "3"),
@@ -131,6 +161,20 @@ def test_whatever_is_raised_is_a_failure_that_can_be_stored(bench, error, told):
 
     failure = outcome_of(bench, pay).failure
     assert (failure.kind, failure.message) == ("raised", told)
+
+
+def test_an_error_that_exits_whatever_it_is_asked_is_a_failure(bench):
+    async def pay() -> None:
+        raise Exits
+
+    def pay_sync() -> None:
+        raise Exits
+
+    one, task = runner_and_task(bench, pay_sync)
+    for failure in (outcome_of(bench, pay).failure, perform_sync(one, one.prepare(task)).failure):
+        assert failure.kind == "raised"
+        assert failure.type.endswith(".Exits")
+        assert failure.message == "<its message raised SystemExit>"
 
 
 def test_an_attempt_that_outlives_its_limit_is_cancelled_and_timed_out(bench):
@@ -159,6 +203,76 @@ def test_an_error_while_being_cancelled_is_still_a_time_out(bench):
             raise ValueError("cleaning up failed")
 
     assert outcome_of(bench, pay, start_to_close_ms=5).failure.kind == "timed_out"
+
+
+def test_a_result_that_comes_after_the_time_out_is_none(bench):
+    async def pay() -> int:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+        return 7
+
+    assert outcome_of(bench, pay, start_to_close_ms=5).failure.kind == "timed_out"
+
+
+def test_one_that_catches_the_first_cancellation_is_cancelled_again(bench, monkeypatch):
+    monkeypatch.setattr(performing, "CLEAN_UP_MS", 5)
+
+    async def pay() -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+        await asyncio.sleep(60)
+
+    assert outcome_of(bench, pay, start_to_close_ms=5).failure.kind == "timed_out"
+
+
+def test_the_workers_own_cancellation_goes_through_after_a_time_out(bench):
+    struck = asyncio.Event()
+
+    async def pay() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            struck.set()
+            await asyncio.sleep(60)
+
+    async def main() -> None:
+        one, task = runner_and_task(bench, pay, start_to_close_ms=5)
+        running = asyncio.create_task(perform(one, one.prepare(task)))
+        await struck.wait()
+        running.cancel("the worker stops")
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    asyncio.run(main())
+
+
+def exits(_value: Any) -> Any:
+    raise SystemExit
+
+
+async def returns_what_exits() -> Annotated[int, PlainSerializer(exits)]:
+    return 1
+
+
+def test_arguments_whose_validator_exits_are_a_failure(bench):
+    async def pay(cents: Annotated[int, PlainValidator(exits)]) -> None: ...
+
+    failure = outcome_of(bench, pay, {"cents": 1}).failure
+    assert (failure.kind, failure.type) == ("wrong_arguments", "SystemExit")
+
+
+def complains(_value: Any) -> Any:
+    class Complaint(ValueError):
+        def __str__(self) -> str:
+            raise SystemExit
+
+    raise Complaint
+
+
+def test_arguments_whose_validator_complains_in_words_that_exit_are_a_failure(bench):
+    async def pay(cents: Annotated[int, PlainValidator(complains)]) -> None: ...
+
+    assert outcome_of(bench, pay, {"cents": 1}).failure.kind == "wrong_arguments"
 
 
 async def returns_object() -> Any:
@@ -204,6 +318,7 @@ async def returns_deep() -> Any:
         returns_bytes,
         returns_circle,
         returns_deep,
+        returns_what_exits,
     ],
 )
 def test_a_result_that_cannot_be_stored_is_a_failure_that_names_the_activity(bench, function):

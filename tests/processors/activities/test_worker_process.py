@@ -66,9 +66,27 @@ async def dies(n: int) -> int:
         await asyncio.sleep(0.01)
     os._exit(9)
 
+class Exits(Exception):
+    def __str__(self):
+        sys.exit()
+
+@activity(contract=Read())
+async def exits(n: int) -> int:
+    raise Exits
+
+@activity(contract=Read())
+async def clings(n: int) -> int:
+    with open(calls, "a") as book:
+        book.write(f"clings {n}\\n")
+    while True:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            pass
+
 with KafkaLog(bootstrap, client_id=worker_id) as log:
     run_until_signalled(Worker(
-        log, Topics(namespace), gather([find_order, slow, hangs, blocks, dies]), worker_id=worker_id, digest_key=b"k",
+        log, Topics(namespace), gather([find_order, slow, hangs, blocks, dies, exits, clings]), worker_id=worker_id, digest_key=b"k",
         killers=noted(Path(calls + "." + worker_id)),
         now_ms=lambda: int(time.time() * 1000), hit=Failpoints.from_text(points).hit,
     ))
@@ -232,6 +250,24 @@ def test_an_activity_that_nothing_can_stop_ends_its_process_and_nothing_else_is_
     assert calls.count("hangs 2") == 1
     assert calls.count("slow 1") == (1 if name == "hangs" else 2)
     assert len([call for call in calls if call.startswith("A")]) == 20
+
+
+def test_an_error_that_exits_while_it_is_told_of_is_a_failure_and_one_that_clings_ends_the_process(
+    on_kafka,
+):
+    process, bench = on_kafka.start("w1"), on_kafka.bench
+    bench.put(bench.task("exits", {"n": 1}, "s1"))
+    until(lambda: on_kafka.results(), "its failure")
+    bench.put(bench.task("clings", {"n": 2}, "s2", start_to_close_ms=100))
+    assert on_kafka.ended(process) == 70
+    told = {c.header.session_id: c.body.failure for c in on_kafka.results()}
+    assert {name: failure.kind for name, failure in told.items()} == {
+        "s1": "raised",
+        "s2": "timed_out",
+    }
+    assert told["s1"].message == "<its message raised SystemExit>"
+    assert "in clings" in told["s2"].detail
+    assert on_kafka.calls() == ["clings 2"]
 
 
 @pytest.mark.chaos

@@ -27,6 +27,17 @@ class Mute(RuntimeError):
         raise RuntimeError("bad str")
 
 
+class Exits(RuntimeError):
+    """Asks its process to end, whatever is asked of it."""
+
+    def __str__(self) -> str:
+        raise SystemExit
+
+    @property
+    def __notes__(self) -> list[str]:
+        raise SystemExit
+
+
 class Told(BaseModel):
     text: str = Field("hello", alias="theText")
     at: datetime = datetime(2026, 11, 30, tzinfo=UTC)
@@ -150,9 +161,10 @@ def test_so_is_what_is_returned(function: Any, told: str) -> None:
     assert told in out[-1].detail
 
 
-def test_an_error_that_cannot_be_told_is_the_workflows_own() -> None:
+@pytest.mark.parametrize("kind", [Mute, Exits])
+def test_an_error_that_cannot_be_told_is_the_workflows_own(kind: type[Exception]) -> None:
     async def raises(turn: Turn, desk: Desk, message: Message) -> Desk:
-        raise Mute
+        raise kind
 
     assert hand_of(raises).open()[-1].reason == "workflow_raised"
 
