@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
+import structlog
+
 from ...commands.identity import INSECURE, Identity
 from ...events.blobs import Blobs
 from ...events.log.protocol import Log
@@ -33,8 +35,13 @@ CONCURRENCY_DEFAULT = 100
 SYNC_CONCURRENCY_DEFAULT = 8
 """Of these, sync ones: each has a thread, and threads share one interpreter."""
 
+CLOSE_S = 1.0
+"""For what was cancelled when the worker is over; a function that swallows that would keep the process for ever."""
+
 DRAIN_MS_DEFAULT = 10_000
 """How long running activities may finish when the worker stops or loses partitions; below the watchdog's limit."""
+
+logger = structlog.get_logger("wakeful.worker")
 
 
 class Worker:
@@ -138,8 +145,24 @@ def run_until_signalled(worker: Worker) -> None:
             loop.add_signal_handler(number, worker.stop)
         await worker.run()
 
-    with asyncio.Runner() as runner:
+    runner = asyncio.Runner()
+    try:
         run_through_exits(runner.get_loop(), main())
+    finally:
+        if not lets_go(runner.get_loop()):
+            logger.warning("an activity clings past the end of its worker, and is left behind")
+        else:
+            runner.close()
+
+
+def lets_go(loop: asyncio.AbstractEventLoop) -> bool:
+    """Cancels what still runs in the loop; whether all of it has ended within `CLOSE_S`."""
+    left = asyncio.all_tasks(loop)
+    for task in left:
+        task.cancel()
+    if left:
+        _, left = loop.run_until_complete(asyncio.wait(left, timeout=CLOSE_S))
+    return not left
 
 
 def run_through_exits(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]) -> None:

@@ -8,9 +8,10 @@ import pytest
 
 from wakeful.events.log.memory_faults import Fate, NoFaults
 from wakeful.events.log.protocol import LogFault
+from wakeful.processors.activities import worker as worker_module
 from wakeful.processors.activities.contracts import Read
 from wakeful.processors.activities.definitions import activity
-from wakeful.processors.activities.worker import Worker, run_through_exits
+from wakeful.processors.activities.worker import Worker, lets_go, run_through_exits
 from wakeful.processors.app import App, gather
 
 from .conftest import DEADLINE_S, until
@@ -177,3 +178,31 @@ def test_bounds_are_checked_when_the_worker_is_made(guarded, options):
             now_ms=lambda: 0,
             **options,
         )
+
+
+@pytest.mark.parametrize("clings", [False, True])
+def test_what_clings_when_the_worker_is_over_does_not_keep_its_process(clings: bool) -> None:
+    """`asyncio.Runner.close` would wait for it for ever."""
+    cancelled: list[str] = []
+    clinging = [True]
+
+    async def body() -> None:
+        while clinging:
+            try:
+                await asyncio.sleep(3_600)
+            except asyncio.CancelledError:
+                cancelled.append("once")
+
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(body())
+    loop.run_until_complete(asyncio.sleep(0))
+    if not clings:
+        clinging.clear()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(worker_module, "CLOSE_S", 0.05)
+        assert lets_go(loop) is not clings
+    assert cancelled == ["once"]
+    clinging.clear()
+    assert lets_go(loop)
+    assert task.done()
+    loop.close()
