@@ -103,7 +103,7 @@ class Store:
     def open(cls, path: Path | None) -> Self:
         """The store in this file (made if missing, remade if damaged), or in memory."""
         if path is None:
-            return cls(sqlite3.connect(":memory:"))
+            return cls(sqlite3.connect(":memory:", check_same_thread=False))
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             return cls(cls._connect(path))
@@ -119,7 +119,8 @@ class Store:
 
     @staticmethod
     def _connect(path: Path) -> sqlite3.Connection:
-        connection = sqlite3.connect(path)
+        # One thread at a time uses it; a loop that was dropped may be closed by whichever collects it.
+        connection = sqlite3.connect(path, check_same_thread=False)
         # A cache: after a power cut it may be stale or gone, and the log rebuilds it.
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=OFF")

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 import structlog
+from hypothesis.internal.conjecture import junkdrawer
 
 from wakeful.deploy.keyfile import ensure_local_keys
 from wakeful.deploy.logs import Handler
@@ -24,6 +25,9 @@ from wakeful.projections import probe
 
 # A broker that lives for minutes earns nothing by the full JIT: 8.7 s of processor time for what took it 13.0.
 native_kafka.JAVA_OPTIONS = (*native_kafka.JAVA_OPTIONS, native_kafka.SHORT_LIVED)
+
+# No callback of hypothesis's own in the collector: an alarm that interrupts a workflow would meet it, and be lost there.
+junkdrawer._gc_initialized = True
 
 MARKS = {
     "stack": ("kafka", "postgres"),
