@@ -77,7 +77,10 @@ class KafkaGroup:
         """
         self._inbox.raise_waiting()
         for place in sorted(self._inbox.faulty & self._inbox.floors.keys()):
+            was_paused = place in self._paused
             self.seek(place, self._inbox.floors[place])
+            if was_paused:  # a seek resumes, and whoever paused it has not asked for that
+                self.pause([place])
         messages = fetch(self._consumer, records_max, timeout_ms, self._watch)
         self._raise_listeners()
         return self._inbox.records(messages)

@@ -9,7 +9,7 @@ poll ─ adopt new partitions (position, end) ─ take records ┬─ undecodabl
 report(job, body) ─ produce the result ─ … acknowledged ─ settle ─ commit the low watermark
 ```
 
-Nothing leaves unsigned: what no key signs waits, see `unsaid.py`. What comes from the queue's `.once` topic is committed before it becomes a job, and asks for no result: see `once.py`.
+What no key signs waits: see `unsaid.py`. What comes from the `.once` topic is committed first: see `once.py`.
 
 Two threads may use it: `report`, `beat`, `give_back` and `expire` belong to whoever runs the activities, all else to the intake.
 What they share are two queues and the producer. The simulation calls both from one thread.

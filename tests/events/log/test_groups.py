@@ -281,3 +281,17 @@ def test_a_partition_that_met_a_fault_goes_on_where_it_was(
     world.until(lambda: len(found) >= 20, step)
     assert found == list(range(20))
     assert len(refused) == 1
+
+
+@pytest.mark.parametrize("world", [pytest.param("kafka", marks=pytest.mark.kafka)], indirect=True)
+def test_a_paused_partition_that_met_a_fault_stays_paused(world: World):
+    topic = world.topic("activities", partitions=1)
+    place = Place(topic, 0)
+    world.committed(topic, 5)
+    member, _ = world.joined(topic)
+    member.pause([place])
+    member._inbox.faulty.add(place)
+    for _ in range(5):
+        assert member.poll(100, 50) == []
+    member.resume([place])
+    assert [record.offset for record in world.take(member, 5)] == list(range(5))
