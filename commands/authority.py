@@ -12,6 +12,7 @@ from typing import Any
 
 from ..events import records as r
 from ..events.state import State
+from ..events.verdicts import APPROVE
 from . import models as m
 from .check import Refusal
 from .policy import FORBIDDEN, NOBODY, NOT_PERMITTED, Deciding, Policy, Question, Ruling
@@ -44,7 +45,7 @@ def rule(
         workflow=state.workflow,
         arguments=authority.arguments,
         approver=approver,
-        requester=state.message.actor if state.message is not None else "",
+        requester=_requester(state),
     )
     question = Question(header.tenant, header.actor, header.on_behalf_of, header.channel, act)
     return authority.policy.rule(question)
@@ -63,6 +64,37 @@ def check_authority(
     if ruling.verdict in (NOT_PERMITTED, FORBIDDEN):
         told += "; let somebody decide who may, or publish a policy that lets this one"
     return Refusal("authority", ruling.verdict, told)
+
+
+def applicable(
+    policy: Policy, tenant: str, state: State, asked: r.ApprovalRequested
+) -> bytes | None:
+    """The hash of what policy says about deciding this proposal, whoever decides; null where nothing is published."""
+    if policy.set_hash is None:
+        return None
+    act = Deciding(
+        decision=APPROVE,
+        tool=asked.name,
+        contract=asked.contract,
+        workflow=state.workflow,
+        arguments=None,
+        approver=asked.approver,
+        requester=_requester(state),
+    )
+    return policy.applicable_hash(Question(tenant, "", None, "", act))
+
+
+def has_aged(state: State, header: m.CommandHeader, authority: Authority) -> bool:
+    """Whether other policies apply to the proposal now than when it was made."""
+    asked = authority.proposal
+    if asked is None or asked.policies is None:
+        return False
+    now = applicable(authority.policy, header.tenant, state, asked)
+    return now is not None and now != asked.policies
+
+
+def _requester(state: State) -> str:
+    return state.message.actor if state.message is not None else ""
 
 
 def _asked_for(state: State, decision: m.DecideApproval) -> tuple[str, str]:

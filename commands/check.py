@@ -30,6 +30,7 @@ from ..events.verdicts import (
     DECISIONS,
     EDIT,
     FAILED,
+    REJECT,
     RESOLUTIONS,
     RESPOND,
     UNCERTAIN,
@@ -299,6 +300,7 @@ def _decision(state: State, decision: m.DecideApproval, header: m.CommandHeader)
             return (
                 _shown(proposal, decision)
                 or _decision_data(decision, header.tenant)
+                or _to_whom(proposal, decision)
                 or _voter(proposal, decision, header.actor)
             )
     for past in reversed(state.decided):
@@ -333,6 +335,17 @@ def _decision_data(decision: m.DecideApproval, tenant: str) -> Refusal | None:
         told = f"decision {decision.decision!r} came without data: give {needs}"
         return Refusal("freshness", "wrong_data", told)
     return None if decision.data is None else _message(decision.data, tenant)
+
+
+def _to_whom(proposal: OpenApproval, decision: m.DecideApproval) -> Refusal | None:
+    """Whether there is somebody to take what the decision says: policy asks for a call as it was requested already."""
+    if proposal.activity_id is None or decision.decision not in (EDIT, RESPOND):
+        return None
+    told = (
+        f"{decision.proposal_id} was asked for by policy, and its workflow waits for activity {proposal.activity_id} as it "
+        f"is: say {APPROVE!r} or {REJECT!r}"
+    )
+    return Refusal("freshness", "not_for_the_workflow", told)
 
 
 def _voter(proposal: OpenApproval, decision: m.DecideApproval, actor: str) -> Refusal | None:

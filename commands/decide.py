@@ -26,7 +26,7 @@ from .check import (
     queued_bytes,
 )
 from .decisions import Proposals, refused
-from .reports import fell_silent, report, timed_out
+from .reports import fell_silent, report, timed_out, unapproved
 
 
 def due(
@@ -40,7 +40,9 @@ def due(
     if state.hold is not None or state.ended:
         return None
     facts: list[tuple[int, int, r.EventBody]] = [
-        (a.deadline_ms, a.step, timed_out(a)) for a in state.activities if a.deadline_ms <= now_ms
+        (a.deadline_ms, a.step, timed_out(a))
+        for a in state.activities
+        if a.deadline_ms <= now_ms and a.withheld_ms is None
     ]
     facts += [
         (a.retry_due_ms, a.step, r.ActivityRetried(a.activity_id, a.attempt + 1))
@@ -181,14 +183,13 @@ def _resolved(state: State, body: m.ResolveActivity) -> r.ActivityResolved:
 
 def cancellation(state: State, reason: str) -> list[r.EventBody]:
     """The whole stop: nothing is dispatched from the first of these facts on."""
-    in_doubt = _may_have_run(state)
     return [
         r.CancellationRequested(reason),
         *withdrawals(state, "the session is cancelled"),
         r.SessionCancelled(
             done=tuple(s.activity_id for s in state.settled if s.outcome == verdicts.COMPLETED),
             undone=tuple(a.proposal_id for a in state.approvals),
-            uncertain=tuple(activity_id for activity_id, _ in in_doubt),
+            uncertain=tuple(activity_id for activity_id, _ in _may_have_run(state)),
         ),
     ]
 
@@ -201,14 +202,22 @@ def withdrawals(state: State, told: str) -> list[r.EventBody]:
         *(r.WaitWithdrawn(receive.wait_id, told) for receive in state.receives),
         *(
             r.ActivityCancelled(activity_id, attempt, told)
-            for activity_id, attempt in _may_have_run(state)
+            for activity_id, attempt in _running(state)
         ),
     ]
 
 
-def _may_have_run(state: State) -> list[tuple[str, int]]:
+def _running(state: State) -> list[tuple[str, int]]:
     running = [(a.activity_id, a.attempt) for a in state.activities]
     return running + [(u.activity_id, u.attempt) for u in state.uncertain]
+
+
+def _may_have_run(state: State) -> list[tuple[str, int]]:
+    """Those of which an attempt was dispatched."""
+    never = {
+        a.activity_id for a in state.activities if a.withheld_ms is not None and a.attempt == 1
+    }
+    return [one for one in _running(state) if one[0] not in never]
 
 
 def _oldest(state: State) -> tuple[r.TakenMessage, ...]:
@@ -228,10 +237,17 @@ def _oldest(state: State) -> tuple[r.TakenMessage, ...]:
 def deliverable(state: State) -> r.EventBody | None:
     """What the session has kept and its turn waits to receive: the next fact, once nothing else follows from the last.
 
+    That is a signal or message, and what became of an activity that waited for an approval.
+
     Asked only between activations of the workflow, so that a replay, which is fed one fact at a time, meets the same.
     """
     if state.hold is not None or state.ended:
         return None
+    for activity in state.activities:
+        if activity.denied:
+            return unapproved(activity)
+        if activity.withheld_ms is not None and activity.grant is not None:
+            return r.ActivityRetried(activity.activity_id, activity.attempt)
     for receive in state.receives:
         if receive.kind == "signal":
             for signal in state.signals:

@@ -13,12 +13,13 @@ from ..events import records as r
 from ..events import verdicts
 from ..events.state import OpenApproval, State
 from . import models as m
-from .authority import Authority, check_authority, rule
+from .authority import Authority, check_authority, has_aged, rule
 from .check import Refusal
 from .policy import Ruling
 
 EDITED, ARTIFACT_CHANGED = "edited", "artifact_changed"
-"""Why a proposal is void."""
+POLICY_CHANGED, UNAUTHORIZED = "policy_changed", "authority"
+"""Why a proposal is void: of the last two, other policies apply to it now, and policy does not let it be carried out."""
 
 
 class Proposals(Protocol):
@@ -30,6 +31,10 @@ class Proposals(Protocol):
 
     def edited(self, proposal_id: str, arguments: r.Payload) -> Fresh | Refusal:
         """The same activity with other arguments, as it would be asked for now; a refusal where these are none of its own."""
+        ...
+
+    def as_of_now(self, proposal_id: str, because: tuple[str, ...]) -> Fresh | Refusal:
+        """The same action, under the policies that apply to it now; a refusal where it cannot be read any more."""
         ...
 
     def relying_on(self, proposal_id: str, changed: r.Version) -> Fresh | Refusal:
@@ -60,10 +65,14 @@ def decided(
     An edit is approved by its author at once, where policy lets him approve what he made of it; else others must.
     """
     proposal_id, digest, comment = decision.proposal_id, decision.digest, decision.comment
-    ruling = rule(state, command.header, decision, proposals.authority(proposal_id))
+    authority = proposals.authority(proposal_id)
+    ruling = rule(state, command.header, decision, authority)
     refusal = check_authority(state, command.header, decision, ruling)
     if refusal is not None:
         return [refused(command, refusal)]
+    approves = decision.decision in (verdicts.APPROVE, verdicts.EDIT)
+    if approves and has_aged(state, command.header, authority):
+        return _asked_again(command, decision, proposals)
     match decision:
         case m.DecideApproval(decision=verdicts.EDIT, data=r.Payload() as arguments):
             return _edited(state, command, decision, proposals.edited(proposal_id, arguments))
@@ -74,6 +83,22 @@ def decided(
             return [_approved(proposal_id, digest, len(asked.votes), asked.quorum, comment, ruling)]
         case _:
             return [r.ApprovalRejected(proposal_id, digest, comment, *_by(ruling))]
+
+
+def _asked_again(
+    command: m.Command, decision: m.DecideApproval, proposals: Proposals
+) -> list[r.EventBody]:
+    """It was shown under other policies: void, made again, and this decision is about neither."""
+    drift = ("the policies that apply to it are others than when it was shown",)
+    fresh = proposals.as_of_now(decision.proposal_id, drift)
+    if isinstance(fresh, Refusal):
+        return [refused(command, fresh)]
+    told = f"{drift[0]}: look at {fresh.asked.proposal_id}, which takes its place, and decide that"
+    return [
+        r.ApprovalVoided(decision.proposal_id, POLICY_CHANGED, drift),
+        fresh.asked,
+        refused(command, Refusal("freshness", POLICY_CHANGED, told)),
+    ]
 
 
 def _edited(

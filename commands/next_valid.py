@@ -51,7 +51,11 @@ def why_ended(state: State) -> str:
 
 
 def _activity(activity: OpenActivity) -> Obligation:
-    """A running attempt fails at the deadline; one that rests runs again before that."""
+    """A running attempt fails at the deadline; one that rests runs again before that, and for one that waits no time runs."""
+    if activity.waits_for_approval:
+        return Obligation(
+            "activity", activity.activity_id, activity.name, None, "waits for approval"
+        )
     told, due_ms = "fails", activity.deadline_ms
     if activity.retry is not None and activity.retry_due_ms is not None:
         told = f"runs as attempt {activity.attempt + 1} of {activity.retry.attempts_max}"

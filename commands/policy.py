@@ -95,10 +95,10 @@ class Policy(Protocol):
         """Whether its answers about this tool may rest on the arguments, so that they must be read."""
 
     def applicable_hash(self, question: Question) -> bytes:
-        """A hash of the policies that can apply to this action, and of the roles they rest on.
+        """A hash of the policies that can apply to this action.
 
-        Whoever asks does not count, as nobody has decided yet when an action is proposed. It stays the same when a
-        policy is published that cannot apply.
+        Whoever asks does not count, as nobody has decided yet when an action is proposed, nor does who has which role:
+        that is asked about each person anew. It stays the same when a policy is published that cannot apply.
         """
 
 

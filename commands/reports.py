@@ -10,7 +10,7 @@ from __future__ import annotations
 from ..events import records as r
 from ..events.contracts import ONCE
 from ..events.evolve_activities import failure_digest
-from ..events.failures import HEARTBEAT, NOTHING_DONE, SCHEDULE_TO_CLOSE, TIMED_OUT
+from ..events.failures import HEARTBEAT, NOTHING_DONE, SCHEDULE_TO_CLOSE, TIMED_OUT, UNAPPROVED
 from ..events.retries import leaves_doubt, may_retry, retry_due_ms
 from ..events.state import OpenActivity, State
 from ..events.verdicts import COMPLETED, FAILED
@@ -52,6 +52,13 @@ def timed_out(activity: OpenActivity) -> r.ActivityFailed | r.ActivityUncertain:
     rests = activity.retry_due_ms is not None
     doubt = activity.doubtful if rests else leaves_doubt(activity, failure)
     return _ended(activity, activity.attempt, failure, "", doubt=doubt)
+
+
+def unapproved(activity: OpenActivity) -> r.ActivityFailed | r.ActivityUncertain:
+    """The end of an activity that policy wanted approved, and nobody did."""
+    told = f"{activity.name} was not carried out: {activity.denied}"
+    failure = r.Failure(kind=UNAPPROVED, type="", message=told, detail="")
+    return _ended(activity, activity.attempt, failure, "", doubt=activity.doubtful)
 
 
 def fell_silent(activity: OpenActivity, session: str, now_ms: int) -> r.EventBody:
@@ -134,12 +141,16 @@ def _ended(
 
 
 def _awaited(running: OpenActivity, attempt: int) -> bool:
-    """Whether this attempt is the newest, and has not failed yet."""
-    return running.attempt == attempt and running.retry_due_ms is None
+    """Whether this attempt is the newest, was dispatched, and has not failed yet."""
+    return (
+        running.attempt == attempt and running.retry_due_ms is None and running.withheld_ms is None
+    )
 
 
 def _newest(running: OpenActivity) -> int:
     """The highest attempt that can be told of: a scheduled one is not dispatched yet, but granted."""
+    if running.withheld_ms is not None:
+        return running.attempt - 1
     return running.attempt if running.retry_due_ms is None else running.attempt + 1
 
 

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from . import evolve_activities as activities
+from . import evolve_approvals as approvals
 from . import evolve_receiving as receiving
 from . import records as r
 from . import state as s
@@ -14,22 +15,8 @@ from .errors import Unfoldable
 from .replacing import replace
 from .state import Head, SeenCommand, State, Status
 from .transitions import targets
-from .verdicts import ANSWERED, APPROVED, EXPIRED, REJECTED, VOIDED
 
-Obligated = (
-    activities.Active
-    | r.ApprovalRequested
-    | r.ApprovalGranted
-    | r.ApprovalRejected
-    | r.ApprovalExpired
-    | r.ApprovalWithdrawn
-    | r.ApprovalVoted
-    | r.ApprovalVoided
-    | r.ApprovalAnswered
-    | r.TimerSet
-    | r.TimerFired
-    | r.TimerCancelled
-)
+Obligated = activities.Active | approvals.Proposed | r.TimerSet | r.TimerFired | r.TimerCancelled
 
 
 def fold_head(head: Head, envelope: r.Envelope, event_hash: bytes) -> Head:
@@ -137,31 +124,23 @@ def evolve(state: State | None, event: r.Event) -> State:
 def _evolve_obligation(state: State, status: str, body: Obligated, actor: str) -> State:
     """What a fact means for what the session owes or awaits."""
     match body:
-        case r.ApprovalRequested():
-            return _proposed(state, body)
-        case r.ApprovalGranted():
-            granted = (*state.grants, s.Grant(body.proposal_id, body.digest))
-            return _decided(
-                replace(state, grants=granted), status, body.proposal_id, APPROVED, actor
-            )
-        case r.ApprovalRejected():
-            return _decided(state, status, body.proposal_id, REJECTED, actor)
-        case r.ApprovalExpired():
-            return _decided(state, status, body.proposal_id, EXPIRED, "")
-        case r.ApprovalWithdrawn():
-            return _decided(state, status, body.proposal_id, "withdrawn", "")
-        case r.ApprovalAnswered():
-            return _decided(state, status, body.proposal_id, ANSWERED, actor)
-        case r.ApprovalVoided():
-            return _decided(state, state.status, body.proposal_id, VOIDED, actor)
-        case r.ApprovalVoted():
-            return _voted(state, body, actor)
         case r.TimerSet():
             timer = s.OpenTimer(body.timer_id, body.step, body.due_ms)
             return replace(state, timers=(*state.timers, timer), steps=body.step)
         case r.TimerFired() | r.TimerCancelled():
             left = tuple(t for t in state.timers if t.timer_id != body.timer_id)
             return replace(state, status=status, timers=left)
+        case (
+            r.ApprovalRequested()
+            | r.ApprovalGranted()
+            | r.ApprovalRejected()
+            | r.ApprovalExpired()
+            | r.ApprovalWithdrawn()
+            | r.ApprovalVoted()
+            | r.ApprovalVoided()
+            | r.ApprovalAnswered()
+        ):
+            return approvals.evolve(state, status, body, actor)
         case _:
             return activities.evolve(state, status, body)
 
@@ -215,50 +194,10 @@ def _ended(state: State, status: str) -> State:
     return replace(ended, versions=(), queue=(), decided=(), signals=(), artifacts=())
 
 
-def _proposed(state: State, body: r.ApprovalRequested) -> State:
-    """A step of the turn, unless it takes another one's place."""
-    proposal = s.OpenApproval(
-        body.proposal_id,
-        body.step,
-        body.name,
-        body.digest,
-        body.approver,
-        body.expires_at_ms,
-        quorum=body.quorum,
-        requester=body.requester,
-        relies_on=body.relies_on,
-    )
-    steps = body.step if body.supersedes is None else state.steps
-    return replace(state, approvals=(*state.approvals, proposal), steps=steps)
-
-
-def _voted(state: State, body: r.ApprovalVoted, actor: str) -> State:
-    known = [a for a in state.approvals if a.proposal_id == body.proposal_id]
-    if not known:
-        raise Unfoldable(f"proposal {body.proposal_id} is voted for but is not open")
-    voted = replace(known[0], votes=(*known[0].votes, actor))
-    return replace(
-        state,
-        approvals=tuple(voted if a is known[0] else a for a in state.approvals),
-    )
-
-
 def _relied_on(state: State, body: r.ArtifactRecorded | r.ArtifactChanged) -> State:
     others = tuple(a for a in state.artifacts if a.artifact_id != body.artifact_id)
     artifacts = (*others, s.Artifact(body.artifact_id, body.version))
     return replace(state, artifacts=artifacts[-s.ARTIFACTS_MAX :])
-
-
-def _decided(state: State, status: str, proposal_id: str, decision: str, actor: str) -> State:
-    if all(a.proposal_id != proposal_id for a in state.approvals):
-        raise Unfoldable(f"proposal {proposal_id} is {decision} but is not open")
-    decided = (*state.decided, s.Decided(proposal_id, decision, actor))
-    return replace(
-        state,
-        status=status,
-        approvals=tuple(a for a in state.approvals if a.proposal_id != proposal_id),
-        decided=decided[-s.SETTLED_MAX :],
-    )
 
 
 def _parked(body: r.CommandParked, envelope: r.Envelope) -> s.ParkedCommand:

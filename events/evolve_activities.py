@@ -62,9 +62,8 @@ def failure_digest(failure: r.Failure) -> bytes:
 
 
 def _requested(state: State, body: r.ActivityRequested) -> State:
-    if body.proposal_id is not None and all(
-        g.proposal_id != body.proposal_id for g in state.grants
-    ):
+    used = next((g for g in state.grants if g.proposal_id == body.proposal_id), None)
+    if body.proposal_id is not None and used is None:
         raise Unfoldable(
             f"activity {body.activity_id} uses approval {body.proposal_id}, which is not granted"
         )
@@ -78,6 +77,9 @@ def _requested(state: State, body: r.ActivityRequested) -> State:
         contract=body.contract,
         heartbeat_ms=body.heartbeat_ms,
         on_uncertain=body.on_uncertain,
+        withheld_ms=body.withheld_ms,
+        grant=used,
+        untrusted=body.untrusted,
     )
     return replace(
         state,
@@ -90,7 +92,11 @@ def _requested(state: State, body: r.ActivityRequested) -> State:
 def _returned(state: State, body: r.ActivityReturned) -> State:
     running = _running(state, body)
     again = replace(
-        running, attempt=running.attempt + 1, started=False, returned=running.returned + 1
+        running,
+        attempt=running.attempt + 1,
+        started=False,
+        returned=running.returned + 1,
+        withheld_ms=body.withheld_ms,
     )
     return _changed(state, again)
 
@@ -115,11 +121,23 @@ def _retry_scheduled(state: State, body: r.ActivityRetryScheduled) -> State:
 
 def _retried(state: State, body: r.ActivityRetried) -> State:
     resting = _open(state, body.activity_id)
-    if resting.attempt != body.attempt - 1 or resting.retry_due_ms is None:
+    scheduled = resting.attempt == body.attempt - 1 and resting.retry_due_ms is not None
+    if not scheduled and not (resting.attempt == body.attempt and _is_approved(resting)):
         raise Unfoldable(
             f"attempt {body.attempt} of activity {body.activity_id} was not scheduled, and is dispatched"
         )
-    return _changed(state, replace(resting, attempt=body.attempt, retry_due_ms=None))
+    going = replace(
+        resting,
+        attempt=body.attempt,
+        retry_due_ms=None,
+        withheld_ms=body.withheld_ms,
+        deadline_ms=resting.deadline_ms if body.deadline_ms is None else body.deadline_ms,
+    )
+    return _changed(state, going)
+
+
+def _is_approved(activity: OpenActivity) -> bool:
+    return activity.withheld_ms is not None and activity.grant is not None
 
 
 def _settled(
@@ -131,12 +149,14 @@ def _settled(
 ) -> State:
     """The outcome of one that was open, or of one that was uncertain."""
     activity_id = body.activity_id
-    known = [a.activity_id for a in state.activities] + [u.activity_id for u in state.uncertain]
-    if activity_id not in known:
+    open_ones: tuple[OpenActivity | s.Uncertain, ...] = (*state.activities, *state.uncertain)
+    known = next((one for one in open_ones if one.activity_id == activity_id), None)
+    if known is None:
         raise Unfoldable(f"activity {activity_id} has an outcome but is not open")
     settled = replace(
         state,
         status=status,
+        tainted_by=_tainted_by(state, known, body),
         activities=tuple(a for a in state.activities if a.activity_id != activity_id),
         uncertain=tuple(u for u in state.uncertain if u.activity_id != activity_id),
     )
@@ -150,12 +170,30 @@ def _in_doubt(state: State, body: r.ActivityUncertain) -> State:
     uncertain = state.uncertain
     if running.on_uncertain == WAIT:
         doubt = s.Uncertain(
-            running.activity_id, running.step, running.name, body.attempt, body.failure.message
+            running.activity_id,
+            running.step,
+            running.name,
+            body.attempt,
+            body.failure.message,
+            running.untrusted,
         )
         uncertain = (*uncertain, doubt)
     digest = failure_digest(body.failure)
     state = replace(state, activities=left, uncertain=uncertain)
     return _remember(state, body.activity_id, body.attempt, UNCERTAIN, digest)
+
+
+def _tainted_by(
+    state: State, settled: OpenActivity | s.Uncertain, body: r.EventBody
+) -> tuple[str, ...]:
+    """What it returned, or said in failing, came into the session; for good, as whatever follows may rest on it."""
+    known, name = state.tainted_by, settled.name
+    said = isinstance(body, r.ActivityCompleted) or (
+        isinstance(body, r.ActivityFailed) and body.worker
+    )
+    if not (settled.untrusted and said) or name in known or len(known) >= s.TAINTS_MAX:
+        return known
+    return (*known, name)
 
 
 def _remember(state: State, activity_id: str, attempt: int, outcome: str, digest: bytes) -> State:
@@ -174,7 +212,8 @@ def _running(
     state: State, body: r.ActivityStarted | r.ActivityProgressed | r.ActivityReturned
 ) -> OpenActivity:
     activity = _open(state, body.activity_id)
-    if activity.attempt != body.attempt or activity.retry_due_ms is not None:
+    rests = activity.retry_due_ms is not None or activity.withheld_ms is not None
+    if activity.attempt != body.attempt or rests:
         raise Unfoldable(f"attempt {body.attempt} of activity {body.activity_id} does not run")
     return activity
 

@@ -38,6 +38,9 @@ RESULT_TOO_LARGE = "result_too_large"
 RESULT_NOT_STORED = "result_not_stored"
 """What it returned belongs into a store that does not take it."""
 
+UNAPPROVED = "unapproved"
+"""Policy wanted an approval that was not given, so it was never tried; no worker reports this."""
+
 KINDS = (
     RAISED,
     NOTHING_DONE,

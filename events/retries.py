@@ -16,6 +16,7 @@ from .failures import (
     RESULT_NOT_STORED,
     SCHEDULE_TO_CLOSE,
     TIMED_OUT,
+    UNAPPROVED,
     UNKNOWN_ACTIVITY,
     WRONG_ARGUMENTS,
 )
@@ -37,7 +38,9 @@ RETRIED_KINDS = frozenset(
 )
 """Failures that may pass by themselves. The others (wrong arguments, a result that has no JSON form) do not."""
 
-NEVER_BEGUN = frozenset({UNKNOWN_ACTIVITY, WRONG_ARGUMENTS, ARGUMENTS_UNAVAILABLE, NO_CREDENTIALS})
+NEVER_BEGUN = frozenset(
+    {UNKNOWN_ACTIVITY, WRONG_ARGUMENTS, ARGUMENTS_UNAVAILABLE, NO_CREDENTIALS, UNAPPROVED}
+)
 """Failures of attempts that called nothing."""
 
 NOTHING_RAN = NEVER_BEGUN | {NOTHING_DONE}

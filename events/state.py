@@ -13,7 +13,7 @@ from .contracts import WAIT
 from .freezing import dataclass
 from .records import Payload, RetryPolicy, Version
 
-STATE_VERSION = 5
+STATE_VERSION = 6
 """Raised when the fold changes what it stores; a snapshot of another version is ignored and refolded."""
 
 DEDUPE_MAX = 1_000
@@ -27,6 +27,9 @@ CLOCK_SKEW_MS = 10 * 60_000
 
 SETTLED_MAX = 64
 """Settled activities remembered, so that a result sent again by its worker is a repeat and not news."""
+
+TAINTS_MAX = 64
+"""Names of activities remembered that brought in untrusted content; it stays tainted by one as by more."""
 
 ARTIFACTS_MAX = 1_000
 """Things outside whose versions are remembered per session; the one not relied on for longest is dropped."""
@@ -88,12 +91,22 @@ class QueuedMessage:
 
 
 @dataclass(frozen=True, slots=True)
+class Grant:
+    """An approval: the action with this digest may be requested once, in this turn, while what it rests on holds."""
+
+    proposal_id: str
+    digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class OpenActivity:
     """An activity in flight: one obligation, due at `deadline_ms`. `attempt` is the newest dispatched.
 
     While `retry_due_ms` is there, that attempt has failed, and the next one is dispatched then. `started`: its first
     heartbeat was seen, so its silence counts. `doubtful`: an attempt that failed may have been carried out.
-    `returned` attempts were given back unrun, and count for no retry.
+    `returned` attempts were given back unrun, and count for no retry. While `withheld_ms` is there, the newest attempt is not
+    dispatched, as an approval is missing, and so much is left of its time. `grant` is the approval it uses; `denied` says
+    why there is none and will be none.
     """
 
     activity_id: str
@@ -110,6 +123,15 @@ class OpenActivity:
     doubtful: bool = False
     returned: int = 0
     progress: Payload | None = None
+    withheld_ms: int | None = None
+    grant: Grant | None = None
+    denied: str = ""
+    untrusted: bool = False
+
+    @property
+    def waits_for_approval(self) -> bool:
+        """Whether it goes on when somebody approves, and not before."""
+        return self.withheld_ms is not None and self.grant is None and not self.denied
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +143,7 @@ class Uncertain:
     name: str
     attempt: int
     told: str
+    untrusted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,14 +201,7 @@ class OpenApproval:
     votes: tuple[str, ...] = ()
     requester: str = ""
     relies_on: tuple[Version, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Grant:
-    """An approval not used yet: the action with this digest may be requested once, in this turn."""
-
-    proposal_id: str
-    digest: bytes
+    activity_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +269,7 @@ class State:
     receives: tuple[OpenReceive, ...] = ()
     signals: tuple[QueuedSignal, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
+    tainted_by: tuple[str, ...] = ()
 
     @property
     def ended(self) -> bool:
@@ -270,7 +287,7 @@ class State:
         return (
             self.status == Status.RUNNING
             and self.hold is None
-            and not self.activities
+            and all(activity.waits_for_approval for activity in self.activities)
             and self.waits
         )
 
@@ -293,7 +310,7 @@ def next_due(
     """
     if state.hold is not None or state.ended:
         return None
-    due = [(a.deadline_ms, a.activity_id) for a in state.activities]
+    due = [(a.deadline_ms, a.activity_id) for a in state.activities if a.withheld_ms is None]
     due += [(a.retry_due_ms, a.activity_id) for a in state.activities if a.retry_due_ms is not None]
     due += [
         (silent_from(a, beats or {}, now_ms), a.activity_id) for a in state.activities if a.started

@@ -16,8 +16,9 @@ REJECTED = "rejected"
 EXPIRED = "expired"
 ANSWERED = "answered"
 VOIDED = "voided"
+WITHDRAWN = "withdrawn"
 """How a proposal ended: expired by nobody's doing, answered without a verdict, voided since it was no longer the one
-that was shown."""
+that was shown, withdrawn since nobody asks any more."""
 
 GRANTED = "granted"
 EXEMPT = "exempt"

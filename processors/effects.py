@@ -8,35 +8,54 @@ from ..events import records as r
 from ..events.keys import effect_key
 from ..events.state import State
 
+START_BY_MS = 60_000
+"""How long the first attempt that uses an approval may wait for a worker."""
+
+START_BY_DOUBLED_MAX = 10
+
 
 def task_of(
     event: r.Event, requested: r.Event | None, state: State | None
 ) -> r.ActivityTask | None:
-    """The attempt that this event dispatches: as it was requested, with its own number; `state` is after the event."""
+    """The attempt that this event dispatches: as it was requested, with its own number; `state` is after the event.
+
+    None for one that is withheld.
+    """
     if requested is None or not isinstance(requested.body, r.ActivityRequested):
+        return None
+    if getattr(event.body, "withheld_ms", None) is not None:
         return None
     body, envelope = requested.body, requested.envelope
     activities = state.activities if state is not None else ()
     running = next((a for a in activities if a.activity_id == body.activity_id), None)
+    ages = running is not None and running.grant is not None
+    attempt = body.attempt if running is None else running.attempt
     return r.ActivityTask(
         tenant=envelope.tenant,
         session_id=envelope.session_id,
         activity_id=body.activity_id,
-        attempt=body.attempt if running is None else running.attempt,
+        attempt=attempt,
         name=body.name,
         queue=body.queue,
         contract=body.contract,
         arguments=body.arguments,
         idempotency_key=body.idempotency_key,
         start_to_close_ms=body.start_to_close_ms,
-        deadline_ms=body.deadline_ms,
+        deadline_ms=body.deadline_ms if running is None else running.deadline_ms,
         event_seq=event.envelope.seq,
         actor=envelope.actor,
         on_behalf_of=envelope.on_behalf_of,
         settle_ms=body.settle_ms,
         heartbeat_ms=body.heartbeat_ms,
         progress=None if running is None else running.progress,
+        start_by_ms=event.envelope.at_ms + _patience_ms(attempt) if ages else None,
+        control_offset=event.envelope.control_offset if ages else None,
     )
+
+
+def _patience_ms(attempt: int) -> int:
+    """Longer with each attempt: behind a backlog of hours, one that was given back as stale must run at last."""
+    return START_BY_MS << min(attempt - 1, START_BY_DOUBLED_MAX)
 
 
 def over_of(event: r.Event) -> r.AttemptOver | None:

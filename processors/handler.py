@@ -27,6 +27,7 @@ from ..events.state import ParkedCommand, SessionState, State, Status
 from .app import App
 from .effects import task_of
 from .fitting import fitting
+from .gate import look
 from .in_hand import InHand, NothingNoted, ProcessDied
 from .proposals import OpenProposals
 from .session import ENGINE, WORKFLOW_ENDS, Received, Session, Stamped
@@ -225,6 +226,7 @@ class CommandHandler:
             if isinstance(body, WORKFLOW_ENDS) and session.state is not None:
                 for withdrawal in withdrawals(session.state):
                     self._stamp(session, run, withdrawal, actor)
+            body, at_once = look(session, self._app, self._facts, run.now_ms, body)
             event = self._stamp(session, run, body, actor)
             tired = len(run.out) - run.counted_from >= FACTS_AT_ONCE
             following = (
@@ -232,6 +234,7 @@ class CommandHandler:
             )
             author = f"workflow:{session.state.workflow}" if session.state else ENGINE
             work.extend((body, author) for body in reversed(following))
+            work.extend((body, ENGINE) for body in reversed(at_once))
             if not work and session.state is not None and session.broken is None:
                 owed = deliverable(session.state)
                 if owed is not None and not (tired and _uses_up(owed)):

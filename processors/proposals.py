@@ -16,9 +16,16 @@ from ..events import records as r
 from ..events.blobs import BLOB_FAULTS, fetch
 from ..events.errors import InvalidPayload, WakefulError
 from ..events.payloads import action_digest, approval_terms
+from ..events.state import Artifact
 from .activities.definitions import WrongArguments, problems
 from .app import App
 from .workflow.claims import Claims
+
+REVIEWER = "reviewer"
+"""The role that is asked where policy wants an approval and the activity has no rule of its own."""
+
+REVIEW_EXPIRES_MS = 7 * 24 * 3_600_000
+"""How long an attempt that is withheld may wait for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +37,7 @@ class OpenProposals:
     tenant: str
     journal: Sequence[r.Event]
     now_ms: int
+    artifacts: Sequence[Artifact] = ()
 
     def authority(self, proposal_id: str) -> Authority:
         """See `Proposals`."""
@@ -58,6 +66,14 @@ class OpenProposals:
             return Refusal("freshness", "not_edited", told)
         return self._anew(asked, replace(asked, arguments=payload))
 
+    def as_of_now(self, proposal_id: str, because: tuple[str, ...]) -> Fresh | Refusal:
+        """See `Proposals`."""
+        asked = self._open(proposal_id)
+        try:
+            return self._anew(asked, replace(asked, because=because))
+        except BLOB_FAULTS as fault:
+            return _missing(fault)
+
     def relying_on(self, proposal_id: str, changed: r.Version) -> Fresh | Refusal:
         """See `Proposals`."""
         asked = self._open(proposal_id)
@@ -66,6 +82,39 @@ class OpenProposals:
             return self._anew(asked, replace(asked, relies_on=versions))
         except BLOB_FAULTS as fault:
             return _missing(fault)
+
+    def before(
+        self, request: r.ActivityRequested, voided: str | None, because: tuple[str, ...]
+    ) -> r.ApprovalRequested:
+        """The proposal that a withheld attempt waits for, in the place of the one that is void, if it had one.
+
+        Blob faults come out of here: the command that led here is kept then, and decided when they are mended.
+        """
+        before = self.asked_for(voided) if voided is not None else None
+        activity = self.app.activities.get(request.name)
+        rule = activity.approval if activity is not None else None
+        asked = r.ApprovalRequested(
+            proposal_id="",
+            turn=request.turn,
+            step=request.step,
+            name=request.name,
+            contract=request.contract,
+            arguments=request.arguments,
+            digest=b"",
+            approver=rule.approver if rule is not None else REVIEWER,
+            expires_at_ms=self.now_ms + REVIEW_EXPIRES_MS,
+            quorum=rule.quorum if rule is not None else 1,
+        )
+        if before is not None:
+            asked = replace(
+                before, relies_on=self._current(before.relies_on), expires_at_ms=asked.expires_at_ms
+            )
+        asked = replace(asked, activity_id=request.activity_id, because=because)
+        return self._anew(replace(asked, proposal_id=voided or ""), asked).asked
+
+    def asked_for(self, proposal_id: str) -> r.ApprovalRequested | None:
+        """The proposal as it was asked for, open or not, while its stretch lasts."""
+        return self._found(proposal_id)
 
     def _found(self, proposal_id: str) -> r.ApprovalRequested | None:
         bodies = (event.body for event in reversed(self.journal))
@@ -85,15 +134,15 @@ class OpenProposals:
         return asked
 
     def _of(self, asked: r.ApprovalRequested) -> Authority:
-        return Authority(self.facts.policy, asked, self._arguments(asked))
+        return Authority(self.facts.policy, asked, self.arguments(asked.name, asked.arguments))
 
-    def _arguments(self, asked: r.ApprovalRequested) -> Mapping[str, Any] | None:
+    def arguments(self, tool: str, arguments: r.Payload) -> Mapping[str, Any] | None:
         """Null where the policy does not ask, and where they cannot be read: a policy that asks denies then."""
         facts = self.facts
-        if not facts.policy.wants_arguments(asked.name):
+        if not facts.policy.wants_arguments(tool):
             return None
         try:
-            read = json.loads(fetch(asked.arguments, self.tenant, facts.digest_key, facts.blobs))
+            read = json.loads(fetch(arguments, self.tenant, facts.digest_key, facts.blobs))
         except (*BLOB_FAULTS, ValueError, RecursionError):
             return None
         return read if isinstance(read, dict) else None
@@ -109,10 +158,14 @@ class OpenProposals:
             fresh,
             digest=digest,
             proposal_id=f"{fresh.turn}.{fresh.step}.{self._times(fresh) + 1}-{digest.hex()[:16]}",
-            supersedes=asked.proposal_id,
+            supersedes=asked.proposal_id or None,
             expires_at_ms=self.now_ms + lasts_ms if lasts_ms else fresh.expires_at_ms,
         )
         return Fresh(anew, self._of(anew))
+
+    def _current(self, versions: tuple[r.Version, ...]) -> tuple[r.Version, ...]:
+        now = {a.artifact_id: a.version for a in self.artifacts}
+        return tuple(replace(v, version=now.get(v.name, v.version)) for v in versions)
 
     def _times(self, asked: r.ApprovalRequested) -> int:
         """How often this step has asked so far."""

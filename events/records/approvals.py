@@ -11,7 +11,9 @@ class ApprovalRequested:
     """An action is proposed; a decision must name this proposal and this digest before it expires.
 
     `quorum` people must approve, none of them the `requester` where one is named. The action was made from what
-    `relies_on` says. A proposal that `supersedes` another was not asked for by the workflow, which waits on.
+    `relies_on` says, and the `policies` apply to it, as a hash. A proposal that `supersedes` another was not asked for by
+    the workflow, which waits on; nor was one with an `activity_id`, which policy asks for before that activity is
+    dispatched, `because` of what these sentences say.
     """
 
     proposal_id: str
@@ -27,6 +29,9 @@ class ApprovalRequested:
     requester: str = ""
     relies_on: tuple[Version, ...] = ()
     supersedes: str | None = None
+    activity_id: str | None = None
+    policies: bytes | None = None
+    because: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,12 @@ class ActivityRequested:
     The `idempotency_key` is stable over attempts; `deadline_ms` is schedule-to-close on the log's clock.
     `retry` is the policy that this activity keeps for good, whatever later code says; null for one attempt.
     `settle_ms` is how long after a call a look-up must wait; `heartbeat_ms` how long a begun attempt may be silent;
-    `on_uncertain` what follows where nobody knows whether it was done: `wait` for a resolution, or `raise`.
+    `on_uncertain` what follows where nobody knows whether it was done: `wait` for a resolution, or `raise`. What an
+    `untrusted` one returns taints the session.
+
+    `withheld_ms`, here and below: the attempt is *not* dispatched, since authority lacks an approval that is asked for
+    next; so much of its time was left then, and it does not run meanwhile. `policy_ids` and `policy_hash` say by which
+    policies the attempt was let go or forbidden, where these were asked.
     """
 
     activity_id: str
@@ -36,6 +41,10 @@ class ActivityRequested:
     settle_ms: int | None = None
     heartbeat_ms: int | None = None
     on_uncertain: str = WAIT
+    withheld_ms: int | None = None
+    policy_ids: tuple[str, ...] = ()
+    policy_hash: bytes | None = None
+    untrusted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +79,17 @@ class ActivityRetryScheduled:
 
 @dataclass(frozen=True, slots=True)
 class ActivityRetried:
-    """The log's clock passed the due time; the attempt's task is dispatched in the same transaction."""
+    """The log's clock passed the due time, or a withheld attempt was approved; its task is dispatched in the same transaction.
+
+    Approved, it has what was left of its time: until `deadline_ms` from now on.
+    """
 
     activity_id: str
     attempt: int
+    withheld_ms: int | None = None
+    policy_ids: tuple[str, ...] = ()
+    policy_hash: bytes | None = None
+    deadline_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +121,9 @@ class ActivityReturned:
     attempt: int
     reason: str
     worker: str
+    withheld_ms: int | None = None
+    policy_ids: tuple[str, ...] = ()
+    policy_hash: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)

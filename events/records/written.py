@@ -10,7 +10,8 @@ from .envelope import Payload
 class ActivityTask:
     """One attempt of an activity, for a worker. `event_seq` is the event that asked for it.
 
-    `progress` is the last that an earlier attempt told of.
+    `progress` is the last that an earlier attempt told of. One whose authority ages has a `start_by_ms` on the log's clock:
+    a worker that has not begun it by then, or knows more of the control topic than `control_offset`, gives it back unrun.
     """
 
     tenant: str
@@ -30,6 +31,8 @@ class ActivityTask:
     settle_ms: int | None = None
     heartbeat_ms: int | None = None
     progress: Payload | None = None
+    start_by_ms: int | None = None
+    control_offset: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

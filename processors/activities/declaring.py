@@ -108,6 +108,13 @@ def checked_queue(label: str, queue: str) -> str:
     return queue
 
 
+def checked_untrusted(label: str, untrusted: object) -> bool:
+    """Whether what it returns is content that nobody vouches for."""
+    if not isinstance(untrusted, bool):
+        raise Declined(f"activity {label!r} has untrusted={untrusted!r}: say True or False")
+    return untrusted
+
+
 def checked_times(
     label: str,
     *,

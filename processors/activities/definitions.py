@@ -70,8 +70,10 @@ class Activity(Generic[R_co]):
         times: declaring.Times,
         approval: Needs | None,
         retry: Retry,
+        untrusted: bool = False,
     ) -> None:
         self.function = function
+        self.untrusted = untrusted
         self.is_sync = not inspect.iscoroutinefunction(function)
         self.name = name
         self.contract = contract
@@ -253,6 +255,7 @@ def activity(
     approval: Needs | None = None,
     retry: Retry = ONCE,
     heartbeat: Duration | None = None,
+    untrusted: bool = False,
 ) -> Declaring:
     """Declares a function as an activity: `async def`, or `def` for calls that block.
 
@@ -268,6 +271,9 @@ def activity(
     activity past its time-out, nor an async one that blocks the event loop past it: the worker reports `timed_out`,
     lets the others finish for a bounded time, and ends its process with exit code 70, to be started again. So a
     sync activity needs time-outs of its own inside, shorter than this one.
+
+    `untrusted` says that nobody vouches for what it returns, as for a page of the web: from its first result on, the
+    session is tainted, and policy decides what may then be carried out without somebody's approval.
 
     `retry` is how often a failed attempt is followed by another; by default never. The policy is recorded with the
     request, and a deploy changes it for later requests only. A workflow sees one wait and its one end: the result of
@@ -296,6 +302,7 @@ def activity(
             ),
             approval=approval,
             retry=declaring.checked_retry(label, retry),
+            untrusted=declaring.checked_untrusted(label, untrusted),
         )
 
     return declare

@@ -19,15 +19,21 @@ from ...commands.policy import (
     NOT_PERMITTED,
     POLICY_ERROR,
     Deciding,
+    Executing,
     Question,
     Ruling,
 )
 from ...events import records as r
 from ..control import PolicyDamaged
 from .sets import KINDS, canonical, problems, set_hash
-from .stored import id_of, in_order, stored_form, uids_in
+from .stored import id_of, in_order, looks_at, stored_form, uids_in
 
 LONG_MAX = 2**63
+
+DECIDE, EXECUTE = "decide", "execute"
+
+RULINGS_MAX = 4_096
+"""Rulings about executions that are remembered; then all are forgotten."""
 
 APPLICABLE_DOMAIN = b"wakeful/applicable-policies/1"
 
@@ -39,8 +45,16 @@ class _Scope:
     action: frozenset[str] | None
     tool: str | None
     tenant: str | None
-    roles: frozenset[str]
     content: str
+    looks_at: frozenset[str]
+
+    def covers(self, action: str, tool: str, tenant: str) -> bool:
+        """Whether it can apply to this, as far as its head says."""
+        return (
+            (self.action is None or action in self.action)
+            and self.tool in (None, tool)
+            and self.tenant in (None, tenant)
+        )
 
 
 class CedarPolicy:
@@ -58,10 +72,10 @@ class CedarPolicy:
         self._policies = cedarpy.PolicySet.from_str(published.policies)
         self._entities = cedarpy.Entities.from_json_str(_entities(published.roles))
         self._scopes = _scopes(published.policies)
-        self._members = {
-            _own(each.tenant, each.role): sorted(set(each.actors)) for each in published.roles
-        }
         self._hash = set_hash(published)
+        self._rulings: dict[tuple[object, ...], Ruling] = {}
+        self._looks: dict[tuple[str, str], frozenset[str]] = {}
+        self._applicable: dict[tuple[str, str, str], bytes] = {}
 
     @property
     def set_hash(self) -> bytes:
@@ -78,7 +92,43 @@ class CedarPolicy:
         return tool in self._arguments
 
     def rule(self, question: Question) -> Ruling:
-        """See `Policy`."""
+        """See `Policy`. One about an execution is remembered: it is asked for each attempt, and hardly ever anything new."""
+        if isinstance(question.action, Deciding) or question.action.tool in self._arguments:
+            return self._rule(question)
+        key = self._key(question, question.action)
+        known = self._rulings.get(key)
+        if known is None:
+            if len(self._rulings) >= RULINGS_MAX:
+                self._rulings.clear()
+            known = self._rulings[key] = self._rule(question)
+        return known
+
+    def _key(self, question: Question, act: Executing) -> tuple[object, ...]:
+        """All that the ruling can rest on: people are left out where no policy that may apply looks at them."""
+        looks = self._looks.get((act.tool, question.tenant))
+        if looks is None:
+            looks = frozenset[str]().union(
+                *(
+                    scope.looks_at
+                    for scope in self._scopes.values()
+                    if scope.covers(EXECUTE, act.tool, question.tenant)
+                )
+            )
+            self._looks[act.tool, question.tenant] = looks
+        return (
+            question.tenant,
+            act.tool,
+            act.contract,
+            act.workflow,
+            question.channel,
+            act.approved_by,
+            act.tainted,
+            question.actor if "principal" in looks else None,
+            act.requester if "requester" in looks else None,
+            question.on_behalf_of if "on_behalf_of" in looks else None,
+        )
+
+    def _rule(self, question: Question) -> Ruling:
         try:
             arguments = self._known(question)
             answer = cedarpy.is_authorized(
@@ -98,21 +148,22 @@ class CedarPolicy:
 
     def applicable_hash(self, question: Question) -> bytes:
         """See `Policy`: by the policies' heads alone, so a policy may count that its conditions would rule out."""
-        name = _action(question)
-        applying = {
-            policy_id: scope
-            for policy_id, scope in self._scopes.items()
-            if (scope.action is None or name in scope.action)
-            and scope.tool in (None, question.action.tool)
-            and scope.tenant in (None, question.tenant)
-        }
-        roles = {role for scope in applying.values() for role in scope.roles}
-        if isinstance(question.action, Deciding):
-            roles.add(_own(question.tenant, question.action.approver))
+        key = (_action(question), question.action.tool, question.tenant)
+        known = self._applicable.get(key)
+        if known is None:
+            if len(self._applicable) >= RULINGS_MAX:
+                self._applicable.clear()
+            known = self._applicable[key] = self._hash_applicable(*key)
+        return known
+
+    def _hash_applicable(self, action: str, tool: str, tenant: str) -> bytes:
         content = {
-            "policies": {policy_id: scope.content for policy_id, scope in applying.items()},
-            "roles": {role: self._members.get(role, []) for role in roles},
-            "arguments": self._arguments.get(question.action.tool, {}),
+            "policies": {
+                policy_id: scope.content
+                for policy_id, scope in self._scopes.items()
+                if scope.covers(action, tool, tenant)
+            },
+            "arguments": self._arguments.get(tool, {}),
         }
         return sha256(APPLICABLE_DOMAIN + canonical(content)).digest()
 
@@ -164,8 +215,8 @@ def _scopes(policies: str) -> dict[str, _Scope]:
             action=_actions(policy["action"]),
             tool=tools[0] if tools else None,
             tenant=whom[0][1].partition("/")[0] if whom else None,
-            roles=frozenset(name for kind, name in uids_in(policy) if kind == "Role"),
             content=json.dumps(policy, sort_keys=True),
+            looks_at=looks_at(policy),
         )
     return found
 
@@ -226,7 +277,7 @@ def _is(kind: str, value: Any) -> bool:
 
 
 def _action(question: Question) -> str:
-    return "decide" if isinstance(question.action, Deciding) else "execute"
+    return DECIDE if isinstance(question.action, Deciding) else EXECUTE
 
 
 def _own(tenant: str, name: str) -> str:

@@ -37,3 +37,27 @@ def uids_in(part: Any) -> Iterator[tuple[str, str]]:
     elif isinstance(part, list):
         for inner in part:
             yield from uids_in(inner)
+
+
+WHO = frozenset({"principal", "requester", "on_behalf_of"})
+"""What differs from person to person in a question."""
+
+
+def looks_at(policy: Mapping[str, Any]) -> frozenset[str]:
+    """Which of `WHO` a policy's answer may rest on; all of them where it takes the context as a whole."""
+    whom = {"principal"} if policy["principal"]["op"] != "All" else set()
+    return frozenset(whom | _looked_at(policy["conditions"]))
+
+
+def _looked_at(part: Any) -> set[str]:
+    if isinstance(part, list):
+        return set().union(*map(_looked_at, part))
+    if not isinstance(part, dict):
+        return set()
+    if part == {"Var": "context"}:
+        return set(WHO)
+    if part == {"Var": "principal"}:
+        return {"principal"}
+    if part.get("left") == {"Var": "context"} and isinstance(part.get("attr"), str):
+        return {part["attr"]} & WHO
+    return set().union(*map(_looked_at, part.values()))

@@ -112,6 +112,7 @@ class Asking:
                 settle_ms=activity.settle_ms,
                 heartbeat_ms=activity.heartbeat_ms,
                 on_uncertain=on_uncertain,
+                untrusted=activity.untrusted,
             ),
         )
 

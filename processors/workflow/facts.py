@@ -50,9 +50,10 @@ RESOLVES = (
 
 
 def is_asked(body: r.EventBody) -> bool:
-    """Whether a workflow asked for it: a proposal that takes another one's place is the engine's own."""
+    """Whether a workflow asked for it: a proposal that takes another one's place, or that policy wants, is the engine's own."""
     return isinstance(body, ASKED) and not (
-        isinstance(body, r.ApprovalRequested) and body.supersedes is not None
+        isinstance(body, r.ApprovalRequested)
+        and (body.supersedes is not None or body.activity_id is not None)
     )
 
 

@@ -162,12 +162,29 @@ def test_the_question_says_all_that_a_policy_may_go_by() -> None:
     policy = Watching()
     hand = asked(policy)
     hand.decide(actor="sue")
-    (question,) = policy.questions
+    question, carrying_out = policy.questions
     assert (question.tenant, question.actor, question.channel) == ("acme", "sue", "test")
     act = question.action
     assert (act.tool, act.approver, act.requester) == ("refund", "supervisor", "ann")
     assert (act.decision, act.workflow, act.contract) == (APPROVE, "desk", "write_idempotent")
     assert act.arguments["cents"] == 25_000
+    assert (carrying_out.tenant, carrying_out.actor, carrying_out.channel) == (
+        "acme",
+        "ann",
+        "engine",
+    )
+    act = carrying_out.action
+    assert (act.tool, act.requester, act.approved_by, act.tainted) == (
+        "refund",
+        "ann",
+        ("sue",),
+        False,
+    )
+    assert (act.workflow, act.contract, act.arguments["cents"]) == (
+        "desk",
+        "write_idempotent",
+        25_000,
+    )
 
 
 def test_arguments_that_are_not_in_the_store_are_a_denial() -> None:
