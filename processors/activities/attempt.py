@@ -31,7 +31,7 @@ from .providing import Given, Providing
 from .runner import Body, Call, Runner
 from .telling import Hang
 
-WORKER_STOPS = "worker_stops"
+WORKER_STOPS, AUTHORITY_STALE = "worker_stops", "authority_stale"
 """Why a worker returns an attempt that it has not begun."""
 
 UNCLEAR = frozenset({RAISED, TIMED_OUT})

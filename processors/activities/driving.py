@@ -10,13 +10,15 @@ from contextvars import copy_context
 from functools import partial
 from math import inf
 
-from .attempt import Ask, Came, LookUp, Run, Say, Steps, Wait, steps_of
+from ...commands.models import ReturnActivity
+from .attempt import AUTHORITY_STALE, Ask, Came, LookUp, Run, Say, Steps, Wait, steps_of
 from .hearing import REST_MS, MustLook, TooLate, make_sure
 from .hung import Attempt, Attempts
 from .jobs import Job
 from .performing import perform, perform_sync
-from .runner import Body, Runner
+from .runner import Body, Runner, Said
 from .running import Running
+from .standing import Outdated, Unsure
 
 
 class Spoken(Exception):
@@ -38,8 +40,10 @@ class Driver:
         in_thread: Callable[[Callable[[], None]], None],
         is_stopping: Callable[[], bool],
         is_stale: Callable[[Job], bool] = lambda _job: False,
+        check: Callable[[Job], None] = lambda _job: None,
     ) -> None:
-        """`is_stale` tells whether this worker may have lost the job, unheard, since it was asked last.
+        """`is_stale` tells whether this worker may have lost the job, unheard, since it was asked last; `check` whether the
+        authority of the job still stands (see `Standing`).
 
         `in_thread` has a thread run something, as soon as one is free; called in the event loop.
         """
@@ -50,10 +54,11 @@ class Driver:
         self._hit = hit
         self._is_over = is_over
         self._is_stale = is_stale
+        self._check = check
         self._in_thread = in_thread
         self._is_stopping = is_stopping
 
-    async def drive(self, attempt: Attempt) -> Body | None:
+    async def drive(self, attempt: Attempt) -> Said | None:
         """In the event loop: goes through all steps. Raises `CancelledError` where it is cut off, or its rest is."""
         steps = self._steps_of(attempt.job)
         while True:
@@ -64,6 +69,22 @@ class Driver:
                 steps = self._steps_of(attempt.job, sure=False)
             except TooLate:
                 return None
+            except Unsure:
+                await self._rest(attempt, REST_MS)
+                steps = self._steps_of(attempt.job)
+            except Outdated:
+                return await self._given_back(attempt)
+
+    async def _given_back(self, attempt: Attempt) -> Said | None:
+        """Unrun; nothing where nobody waits for it, or others have it by now, who may run it."""
+        job, task = attempt.job, attempt.job.task
+        if self._is_stale(job):
+            await self._become_sure(attempt)
+        if self._is_over(job):
+            return None
+        return ReturnActivity(
+            task.activity_id, task.attempt, AUTHORITY_STALE, self._runner.worker_id
+        )
 
     async def _become_sure(self, attempt: Attempt) -> None:
         """Rests until the worker has heard whether it still has the task, be that long; only then a look says anything.
@@ -120,6 +141,8 @@ class Driver:
         if isinstance(step, Run):
             now = self._monotonic()
             make_sure(attempt.job, is_over=self._is_over, is_stale=self._is_stale, now=now)
+        if isinstance(step, Run) or (isinstance(step, Ask) and step.before is Run):
+            self._check(attempt.job)
         attempt.limit_at = self._monotonic() + attempt.job.task.start_to_close_ms / 1000
         if not isinstance(step, Run):
             return

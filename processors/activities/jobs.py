@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ...events.codec import decode_task
-from ...events.contracts import ONCE
+from ...events.contracts import LOOKUP, ONCE
 from ...events.errors import Undecodable
 from ...events.keys import session_key, task_key
 from ...events.log.protocol import Place, Record
@@ -43,6 +43,16 @@ class Job:
     def lay(self) -> bool:
         """Whether its task may have lain in the log for long, so that a word about it may be older than this job."""
         return self.once or self.seen_ms is not None
+
+    @property
+    def may_rest(self) -> bool:
+        """Whether it may have to wait before its call: for a look-up, or for what is known of its authority."""
+        return self.task.contract == LOOKUP or self.ages
+
+    @property
+    def ages(self) -> bool:
+        """Whether the authority by which it was let go is asked about before its call (`standing.py`)."""
+        return self.task.start_by_ms is not None or self.task.control_offset is not None
 
     @property
     def is_lost(self) -> bool:

@@ -19,7 +19,6 @@ from functools import partial
 import structlog
 
 from ...commands.identity import Identity
-from ...events.contracts import LOOKUP
 from ...events.log.protocol import Log, Place
 from ...events.topics import Topics
 from .attempt import hung
@@ -31,9 +30,10 @@ from .jobs import Job
 from .killers import DEATHS_MAX, Killers, killed
 from .leases import Leases
 from .redelivered import Redelivered
-from .runner import Body, Runner
+from .runner import Runner, Said
 from .running import Running
 from .seat import Seat
+from .standing import Standing
 from .superseded import Superseded
 from .telling import Hang
 from .threads import Threads
@@ -42,9 +42,7 @@ from .waiting import Room, Waiting
 POLL_MS = 100
 """Longest wait for records, and so the longest an acknowledged result waits for its commit."""
 
-COMMIT_MS = 100
-
-FLUSH_MS = 5_000
+COMMIT_MS, FLUSH_MS = 100, 5_000
 
 DRAIN_LOOK_MS = 10
 """A drain looks that often whether the broker has acknowledged something."""
@@ -65,6 +63,7 @@ class Lane:
         queue: str,
         runner: Runner,
         superseded: Superseded,
+        standing: Standing,
         leases: Leases,
         killers: Killers,
         *,
@@ -89,17 +88,16 @@ class Lane:
             hit=hit,
             draining=self._drain_places,
         )
-        self.ended = threading.Event()
         self._runner, self._hit, self._monotonic = runner, hit, monotonic
         self._concurrency, self._sync_concurrency = concurrency, sync_concurrency
         self._drain_ms = drain_ms
-        self._stopping, self._moved = threading.Event(), threading.Event()
+        self.ended, self._stopping, self._moved = (threading.Event() for _ in range(3))
         self._waiting = Waiting(self._needs_thread, killers.holds_back)
         self._tasks: dict[asyncio.Task[None], Job] = {}
         self._threads = Threads(f"activity-{queue}", threads_max=sync_concurrency)
         self._in_threads = 0
         self._attempts = Attempts(killers)
-        self._superseded = superseded
+        self._superseded, self._standing = superseded, standing
         self._running = Running(runner, send=self.core.beat, monotonic=monotonic, over=superseded)
         superseded.tell(self._over)
         drop = partial(self._hand_in, body=None)
@@ -113,6 +111,7 @@ class Lane:
             hit=hit,
             is_over=self.core.is_over,
             is_stale=self._hearing.is_stale,
+            check=standing.check,
             in_thread=self._run_in_thread,
             is_stopping=self._stopping.is_set,
         )
@@ -173,6 +172,7 @@ class Lane:
             room = self._room.wait()
             jobs = self.core.poll(max(room, 1), POLL_MS if room else 0, once_max=self._room.once)
             self._hearing.hear(jobs)
+            self._standing.look(jobs)
             self._superseded.look(self._monotonic(), at_once=any(job.lay for job in jobs))
             if jobs := self._redelivered.admit(jobs):
                 self._loop.call_soon_threadsafe(self._accept, jobs)
@@ -298,8 +298,8 @@ class Lane:
         return self._waiting.next(thread_is_free=self._in_threads < self._sync_concurrency)
 
     def _needs_thread(self, job: Job) -> bool:
-        """Whether one thread does all of it; where there may be waits and look-ups, the loop calls threads for parts."""
-        return job.task.contract != LOOKUP and self._runner.is_sync(job.task.name)
+        """Whether one thread does all of it; where there may be waits, the loop calls threads for parts."""
+        return not job.may_rest and self._runner.is_sync(job.task.name)
 
     def _run_in_thread(self, call: Callable[[], None]) -> None:
         def run() -> None:
@@ -372,7 +372,7 @@ class Lane:
         if not self._running.stop(command_id) and (job := self._waiting.one(command_id)):
             self._hand_in(job, None)
 
-    def _report(self, job: Job, body: Body | None) -> None:
+    def _report(self, job: Job, body: Said | None) -> None:
         """Unless somebody has spoken for it: it was given up as hung, or given back."""
         if self._attempts.claim(job):
             self._hand_in(job, body)
@@ -387,7 +387,7 @@ class Lane:
         self._error = self._error or error
         self.stop()
 
-    def _hand_in(self, job: Job, body: Body | None) -> None:
+    def _hand_in(self, job: Job, body: Said | None) -> None:
         with self._handing_in:
             if body is None:
                 self.core.expire(job)

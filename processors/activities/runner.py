@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeVar
 
 from pydantic import ValidationError
 
-from ...commands.models import CompleteActivity, FailActivity
+from ...commands.models import CompleteActivity, FailActivity, ReturnActivity
 from ...events.blobs import BLOB_FAULTS, Blobs, claim, fetch
 from ...events.contracts import ONCE
 from ...events.errors import InvalidPayload, PayloadTooLarge
@@ -46,6 +46,9 @@ from .hidden import Hidden
 from .telling import MESSAGE_MAX, Hang, message_of, retry_after_of, traceback_of, type_of
 
 Body = CompleteActivity | FailActivity
+
+Said = Body | ReturnActivity
+"""Of an attempt: what came of it, or that it is given back unrun."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from .beats import AttemptCancelled, Beat, Beats, Stop
 from .hung import Attempt
 from .inside import INSIDE, Inside
 from .jobs import Job
-from .runner import Body, Runner
+from .runner import Runner, Said
 
 
 class Running:
@@ -43,8 +43,8 @@ class Running:
         self._open: dict[str, Beats] = {}
 
     async def attend(
-        self, attempt: Attempt, work: Callable[[], Awaitable[Body | None]]
-    ) -> Body | None:
+        self, attempt: Attempt, work: Callable[[], Awaitable[Said | None]]
+    ) -> Said | None:
         """What this attempt, carried out by `work`, has come to; null where nothing is to be said, since nobody waits."""
         job = attempt.job
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
@@ -63,7 +63,7 @@ class Running:
         beats = self._begin(job, cancel)
         if beats is None:
             return None
-        body: Body | None = None
+        body: Said | None = None
         token = INSIDE.set(Inside(beats, self._runner.digest_key))
         try:
             body = await work()
@@ -75,13 +75,13 @@ class Running:
             self._end(job, beats, body)
         return self._said(beats, body)
 
-    def attend_sync(self, attempt: Attempt, work: Callable[[], Body | None]) -> Body | None:
+    def attend_sync(self, attempt: Attempt, work: Callable[[], Said | None]) -> Said | None:
         """The same in a thread."""
         job = attempt.job
         beats = self._begin(job, None)
         if beats is None:
             return None
-        body: Body | None = None
+        body: Said | None = None
         token = INSIDE.set(Inside(beats, self._runner.digest_key))
         try:
             body = work()
@@ -138,11 +138,11 @@ class Running:
             return None
         return beats
 
-    def _end(self, job: Job, beats: Beats, body: Body | None) -> None:
+    def _end(self, job: Job, beats: Beats, body: Said | None) -> None:
         self._open.pop(job.command_id, None)
         beats.close(completed=isinstance(body, CompleteActivity))
 
-    def _said(self, beats: Beats, body: Body | None) -> Body | None:
+    def _said(self, beats: Beats, body: Said | None) -> Said | None:
         """A fenced body that was told may have given half a result, and somebody may wait for a whole one."""
         if beats.stopped is Stop.FENCED and (body is None or beats.told):
             return fenced(self._runner, beats.task)

@@ -27,6 +27,7 @@ from .lane import FLUSH_MS, Lane
 from .leases import Leases, NoLeases
 from .runner import Runner
 from .seat import Seat
+from .standing import Standing
 from .superseded import Superseded
 
 CONCURRENCY_DEFAULT = 100
@@ -89,6 +90,7 @@ class Worker:
             provider=app.credentials,
         )
         self._superseded = Superseded(log, topics.attempts)
+        self._standing = Standing(log, topics.control, monotonic=monotonic, now_ms=now_ms)
         self.lanes = [
             Lane(
                 log,
@@ -96,6 +98,7 @@ class Worker:
                 queue,
                 runner,
                 self._superseded,
+                self._standing,
                 leases or NoLeases(),
                 killers or NoKillers(),
                 seat=Seat(f"{group or topics.namespace + '.workers'}.{queue}", instance),
@@ -131,6 +134,7 @@ class Worker:
             self.stop()
             done = await asyncio.gather(*running, return_exceptions=True)
             self._superseded.close()
+            self._standing.close()
         for error in done:
             if isinstance(error, BaseException):
                 raise error
