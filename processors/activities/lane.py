@@ -90,13 +90,12 @@ class Lane:
         )
         self._runner, self._hit, self._monotonic = runner, hit, monotonic
         self._concurrency, self._sync_concurrency = concurrency, sync_concurrency
-        self._drain_ms = drain_ms
+        self._drain_ms, self._handing_in = drain_ms, threading.Lock()
         self.ended, self._stopping, self._moved = (threading.Event() for _ in range(3))
         self._waiting = Waiting(self._needs_thread, killers.holds_back)
         self._tasks: dict[asyncio.Task[None], Job] = {}
         self._threads = Threads(f"activity-{queue}", threads_max=sync_concurrency)
-        self._in_threads = 0
-        self._attempts = Attempts(killers)
+        self._in_threads, self._attempts = 0, Attempts(killers)
         self._superseded, self._standing = superseded, standing
         self._running = Running(runner, send=self.core.beat, monotonic=monotonic, over=superseded)
         superseded.tell(self._over)
@@ -116,7 +115,6 @@ class Lane:
             is_stopping=self._stopping.is_set,
         )
         self._room = self._room_of(counted=runner.calls_once_in_threads(queue))
-        self._handing_in = threading.Lock()
         self._error: BaseException | None = None
         self._look_at, self._warned, self._drained = 0.0, False, False
 
