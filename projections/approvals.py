@@ -35,6 +35,9 @@ def requested(envelope: r.Envelope, body: r.ApprovalRequested) -> Change:
     approval.row["quorum"] = body.quorum
     approval.text("requester", body.requester or None)
     approval.text("supersedes", body.supersedes)
+    approval.text("activity_id", body.activity_id)
+    approval.row["policies"] = None if body.policies is None else body.policies.hex()
+    approval.put("because", escaping.value(list(body.because)))
     return approval.change(APPROVALS, creates=True)
 
 

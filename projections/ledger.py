@@ -13,6 +13,9 @@ from .values import Values
 PROGRESS_MAX = 500
 """Characters of the last progress that a row shows; the event has all of it."""
 
+WITHHELD, BY_POLICY = "withheld", "by_policy"
+"""An attempt that is not dispatched before somebody approves it; an approval that policy asks for, and no code."""
+
 Recorded = Active | r.LateResultRecorded
 
 
@@ -33,9 +36,11 @@ def record(envelope: r.Envelope, body: Recorded) -> Change:
             row["progress_at_ms"] = envelope.at_ms
             ledger.text("progress", _told(body.progress))
         case r.ActivityReturned():
-            _dispatched(ledger, envelope, body.attempt + 1)
+            _next_attempt(ledger, envelope, body.attempt + 1, body.withheld_ms)
         case r.ActivityRetried():
-            _dispatched(ledger, envelope, body.attempt)
+            if body.deadline_ms is not None:
+                row["deadline_ms"] = body.deadline_ms
+            _next_attempt(ledger, envelope, body.attempt, body.withheld_ms)
         case r.ActivityRetryScheduled():
             _stands(ledger, envelope, "retrying", body.attempt - 1)
             row["retry_due_ms"] = body.due_ms
@@ -47,6 +52,14 @@ def record(envelope: r.Envelope, body: Recorded) -> Change:
             ledger.text("worker", body.worker)
         case _:
             _settled(ledger, envelope, body)
+    return ledger.change(LEDGER)
+
+
+def withheld(envelope: r.Envelope, activity_id: str, proposal_id: str) -> Change:
+    """Which approval the activity waits for by now: policy asks for it."""
+    ledger = Values(envelope, activity_id)
+    ledger.row["approval"] = BY_POLICY
+    ledger.text("proposal_id", proposal_id)
     return ledger.change(LEDGER)
 
 
@@ -86,8 +99,9 @@ def _intent(ledger: Values, envelope: r.Envelope, body: r.ActivityRequested) -> 
         approval=body.approval,
         requested_at_ms=envelope.at_ms,
         deadline_ms=body.deadline_ms,
+        untrusted=body.untrusted,
     )
-    _stands(ledger, envelope, "requested", body.attempt)
+    _next_attempt(ledger, envelope, body.attempt, body.withheld_ms)
     ledger.text("action", body.name)
     ledger.text("queue", body.queue)
     ledger.text("contract", body.contract)
@@ -98,10 +112,17 @@ def _intent(ledger: Values, envelope: r.Envelope, body: r.ActivityRequested) -> 
     ledger.text("on_uncertain", body.on_uncertain)
 
 
-def _dispatched(ledger: Values, envelope: r.Envelope, attempt: int) -> None:
-    """Another attempt begins: nobody has begun it yet. What the one before told of its progress is handed to it."""
+def _next_attempt(
+    ledger: Values, envelope: r.Envelope, attempt: int, withheld_ms: int | None
+) -> None:
+    """An attempt is handed out: nobody has begun it yet. What the one before told of its progress is handed to it.
+
+    Or it is withheld until somebody approves it, and its time stands still.
+    """
     ledger.row["started_at_ms"] = None
-    _stands(ledger, envelope, "requested", attempt)
+    _stands(ledger, envelope, "requested" if withheld_ms is None else WITHHELD, attempt)
+    if withheld_ms is not None:
+        ledger.row["deadline_ms"] = None
 
 
 def _stands(ledger: Values, envelope: r.Envelope, status: str, attempts: int) -> None:

@@ -1,6 +1,6 @@
 """What each event means for the rows that people read: pure, one event in, changes out.
 
-Every event touches its session's row and that of the command behind it; some touch one approval, timer or ledger row
+Every event touches its session's row and that of the command behind it; some touch an approval, a timer or a ledger row
 as well. No clock and no look-up: what a change needs is in the event. A key that Postgres cannot hold raises `Unprojectable`, which becomes a gap.
 """
 
@@ -55,7 +55,10 @@ def project(event: r.Event) -> list[Change]:
                 session.row.update(RUNNING)
             return [_noted(session, envelope), outcome, ledger.record(envelope, body)]
         case r.ApprovalRequested():
-            return [_noted(session, envelope), outcome, approvals.requested(envelope, body)]
+            asked = [_noted(session, envelope), outcome, approvals.requested(envelope, body)]
+            if body.activity_id is not None:
+                asked.append(ledger.withheld(envelope, body.activity_id, body.proposal_id))
+            return asked
         case (
             r.ApprovalGranted() | r.ApprovalRejected() | r.ApprovalExpired() | r.ApprovalAnswered()
         ):

@@ -4,7 +4,7 @@
 CREATE SCHEMA IF NOT EXISTS {tables};
 CREATE SCHEMA IF NOT EXISTS {views};
 COMMENT ON SCHEMA {views} IS 'Wakeful: what is known of each agent session. Read only; written by the projector.';
-COMMENT ON SCHEMA {tables} IS 'Wakeful: rows behind the views, version 4. Not for queries.';
+COMMENT ON SCHEMA {tables} IS 'Wakeful: rows behind the views, version 5. Not for queries.';
 
 -- Whose rows a login is shown: see `tenants`. It is not from the log, so it lies beside the views, and a rebuild leaves it.
 CREATE TABLE IF NOT EXISTS {views}.logins (
@@ -96,6 +96,9 @@ CREATE TABLE IF NOT EXISTS {tables}.approvals (
     votes integer NOT NULL,
     requester text,
     supersedes text,
+    activity_id text,
+    policies text,
+    because jsonb,
     seq bigint NOT NULL,
     escaped text NOT NULL,
     PRIMARY KEY (tenant, session_id, proposal_id)
@@ -119,6 +122,7 @@ CREATE TABLE IF NOT EXISTS {tables}.ledger (
     proposal_id text,
     attempts integer,
     on_uncertain text,
+    untrusted boolean NOT NULL,
     status text,
     since_ms bigint,
     requested_at_ms bigint,
@@ -142,7 +146,7 @@ CREATE TABLE IF NOT EXISTS {tables}.ledger (
 );
 CREATE INDEX IF NOT EXISTS ledger_uncertain ON {tables}.ledger (tenant, session_id) WHERE status = 'uncertain';
 
-CREATE INDEX IF NOT EXISTS ledger_open ON {tables}.ledger (tenant, since_ms) WHERE status IN ('requested', 'retrying');
+CREATE INDEX IF NOT EXISTS ledger_open ON {tables}.ledger (tenant, since_ms) WHERE status IN ('requested', 'retrying', 'withheld');
 
 CREATE TABLE IF NOT EXISTS {tables}.timers (
     tenant text COLLATE "C" NOT NULL,

@@ -5,8 +5,14 @@ CREATE OR REPLACE VIEW {views}.sessions WITH (security_invoker = true) AS
     SELECT tenant, session_id, workflow, workflow_version, versions, status, held_reason, held_detail, turn,
         waiting_for, next_valid, opened_by, {tables}.log_time(opened_at_ms) AS opened_at,
         {tables}.log_time(updated_at_ms) AS updated_at, messages, last_reply, outcome, failure, cancel_reason,
-        refusals, seq, escaped, trigger, trigger_reason, command_offset
-    FROM {tables}.sessions;
+        refusals, seq, escaped, trigger, trigger_reason, command_offset,
+        (
+            SELECT coalesce(jsonb_agg(DISTINCT l.action), '[]')
+            FROM {tables}.ledger l
+            WHERE l.tenant = s.tenant AND l.session_id = s.session_id AND l.untrusted
+                AND l.resolved_by IS NULL AND (l.status = 'completed' OR l.status = 'failed' AND l.worker <> '')
+        ) AS tainted_by
+    FROM {tables}.sessions s;
 COMMENT ON VIEW {views}.sessions IS 'One row per agent session: where it stands and what it waits for.';
 COMMENT ON COLUMN {views}.sessions.tenant IS 'Whose session it is.';
 COMMENT ON COLUMN {views}.sessions.session_id IS 'Its name, unique within the tenant.';
@@ -32,13 +38,14 @@ COMMENT ON COLUMN {views}.sessions.seq IS 'Events so far: the version of the ses
 COMMENT ON COLUMN {views}.sessions.escaped IS 'Columns whose text holds what Postgres cannot: backslash doubled, \u0000 for the character.';
 COMMENT ON COLUMN {views}.sessions.trigger IS 'What started that turn: message, or the kind of another occasion.';
 COMMENT ON COLUMN {views}.sessions.trigger_reason IS 'That occasion in words; null for a message.';
+COMMENT ON COLUMN {views}.sessions.tainted_by IS 'Activities whose result, or failure in a tool''s own words, brought in content that nobody vouches for: policy may ask for approvals since.';
 COMMENT ON COLUMN {views}.sessions.command_offset IS 'Offset in the commands topic of its latest command that left an event: what was sent before is in this row.';
 
 CREATE OR REPLACE VIEW {views}.approvals WITH (security_invoker = true) AS
     SELECT tenant, session_id, proposal_id, turn, step, action, contract, arguments, digest, approver, status,
         {tables}.log_time(requested_at_ms) AS requested_at, {tables}.log_time(expires_at_ms) AS expires_at,
         decided_by, decided_on_behalf_of, {tables}.log_time(decided_at_ms) AS decided_at, comment, seq, escaped,
-        quorum, votes, requester, supersedes, answer
+        quorum, votes, requester, supersedes, answer, activity_id, because, policies
     FROM {tables}.approvals;
 COMMENT ON VIEW {views}.approvals IS 'One row per proposed action: who may approve it, and what was decided.';
 COMMENT ON COLUMN {views}.approvals.tenant IS 'Whose session it is.';
@@ -63,18 +70,22 @@ COMMENT ON COLUMN {views}.approvals.votes IS 'How many had approved before the l
 COMMENT ON COLUMN {views}.approvals.requester IS 'For whom it is done, who may not approve it; null where anybody may.';
 COMMENT ON COLUMN {views}.approvals.supersedes IS 'The proposal in whose place it was made.';
 COMMENT ON COLUMN {views}.approvals.answer IS 'What the workflow was told instead of a decision.';
+COMMENT ON COLUMN {views}.approvals.activity_id IS 'The activity that is withheld until it is decided, where policy asks for it; null where the workflow does.';
+COMMENT ON COLUMN {views}.approvals.because IS 'Why policy asks for it, in sentences; empty where the workflow does.';
+COMMENT ON COLUMN {views}.approvals.policies IS 'Hash of the policies that applied to it when it was asked, hex; null where none were published.';
 COMMENT ON COLUMN {views}.approvals.seq IS 'The session''s event that changed this row last.';
 COMMENT ON COLUMN {views}.approvals.escaped IS 'Columns whose text holds what Postgres cannot: backslash doubled, \u0000 for the character.';
 
 CREATE OR REPLACE VIEW {views}.ledger WITH (security_invoker = true) AS
     SELECT l.tenant, l.session_id, l.activity_id, l.turn, l.step, l.action, l.queue, l.contract, l.digest,
-        l.idempotency_key, l.asked_by, l.on_behalf_of, l.approval, l.proposal_id, a.decided_by AS approved_by,
+        l.idempotency_key, l.asked_by, l.on_behalf_of, l.approval, l.proposal_id,
+        CASE WHEN a.status = 'granted' THEN a.decided_by END AS approved_by,
         l.attempts, l.status, {tables}.log_time(l.requested_at_ms) AS requested_at,
         {tables}.log_time(l.deadline_ms) AS deadline_at, {tables}.log_time(l.settled_at_ms) AS settled_at,
         l.worker, l.result_digest, l.failure, l.cancel_reason, l.late_results, l.seq, l.escaped,
         {tables}.log_time(l.since_ms) AS since, {tables}.log_time(l.started_at_ms) AS started_at, l.progress,
         {tables}.log_time(l.progress_at_ms) AS progress_at, l.recovered, l.resolved_by, l.comment,
-        l.on_uncertain
+        l.on_uncertain, l.untrusted
     FROM {tables}.ledger l
     LEFT JOIN {tables}.approvals a
         ON a.tenant = l.tenant AND a.session_id = l.session_id AND a.proposal_id = l.proposal_id;
@@ -91,13 +102,13 @@ COMMENT ON COLUMN {views}.ledger.digest IS 'Of the action that ran; equals that 
 COMMENT ON COLUMN {views}.ledger.idempotency_key IS 'What the tool is told, the same for every attempt.';
 COMMENT ON COLUMN {views}.ledger.asked_by IS 'The actor whose command led here.';
 COMMENT ON COLUMN {views}.ledger.on_behalf_of IS 'Whose credentials the tool runs with.';
-COMMENT ON COLUMN {views}.ledger.approval IS 'none (not gated), exempt (its rule asked nobody) or granted.';
-COMMENT ON COLUMN {views}.ledger.proposal_id IS 'The approval that allowed it; null if it needed none.';
-COMMENT ON COLUMN {views}.ledger.approved_by IS 'Who approved exactly this action; null if nobody had to.';
+COMMENT ON COLUMN {views}.ledger.approval IS 'none (not gated), exempt (its rule asked nobody), granted, or by_policy: policy asked for one, whatever the code says.';
+COMMENT ON COLUMN {views}.ledger.proposal_id IS 'The approval that allowed it, or that it waits for; null if it needed none.';
+COMMENT ON COLUMN {views}.ledger.approved_by IS 'Who approved exactly this action, the last one where several must; null if nobody had to, or nobody has.';
 COMMENT ON COLUMN {views}.ledger.attempts IS 'The number of its newest attempt.';
-COMMENT ON COLUMN {views}.ledger.status IS 'requested, retrying (the next attempt is due), completed, failed, uncertain (nobody knows whether it was done: see on_uncertain) or cancelled; cancelled may have run all the same.';
+COMMENT ON COLUMN {views}.ledger.status IS 'requested, retrying (the next attempt is due), withheld (its newest attempt is not dispatched before somebody approves it: see proposal_id), completed, failed, uncertain (nobody knows whether it was done: see on_uncertain) or cancelled; cancelled may have run all the same.';
 COMMENT ON COLUMN {views}.ledger.requested_at IS 'When it was decided to run it.';
-COMMENT ON COLUMN {views}.ledger.deadline_at IS 'By when it must have ended, attempts and all.';
+COMMENT ON COLUMN {views}.ledger.deadline_at IS 'By when it must have ended, attempts and all; null while it is withheld, since its time stands still.';
 COMMENT ON COLUMN {views}.ledger.settled_at IS 'When it ended; null while it has not.';
 COMMENT ON COLUMN {views}.ledger.worker IS 'The worker that spoke of it last.';
 COMMENT ON COLUMN {views}.ledger.result_digest IS 'Of its result, hex; null where there is none.';
@@ -113,12 +124,13 @@ COMMENT ON COLUMN {views}.ledger.progress_at IS 'When that was.';
 COMMENT ON COLUMN {views}.ledger.recovered IS 'Whether its result was looked up where an earlier call had left it.';
 COMMENT ON COLUMN {views}.ledger.resolved_by IS 'Who said what became of it while it was uncertain; null where nobody had to.';
 COMMENT ON COLUMN {views}.ledger.comment IS 'What that person wrote.';
+COMMENT ON COLUMN {views}.ledger.untrusted IS 'Whether what it returns is content that nobody vouches for.';
 COMMENT ON COLUMN {views}.ledger.on_uncertain IS 'What follows where nobody knows whether it was done: wait (for a resolution) or raise (its workflow decides).';
 
 CREATE OR REPLACE VIEW {views}.activities WITH (security_invoker = true) AS
     SELECT tenant, session_id, activity_id, turn, step, action, queue, contract,
         CASE WHEN status = 'requested' AND started_at_ms IS NOT NULL THEN 'running' ELSE status END AS state,
-        status IN ('requested', 'retrying') OR (status = 'uncertain' AND on_uncertain = 'wait') AS open,
+        status IN ('requested', 'retrying', 'withheld') OR (status = 'uncertain' AND on_uncertain = 'wait') AS open,
         status = 'uncertain' AS uncertain, attempts, {tables}.log_time(since_ms) AS since,
         {tables}.log_time(deadline_ms) AS deadline_at, {tables}.log_time(retry_due_ms) AS next_attempt_at,
         {tables}.log_time(started_at_ms) AS started_at, progress, {tables}.log_time(progress_at_ms) AS progress_at,
@@ -134,12 +146,12 @@ COMMENT ON COLUMN {views}.activities.step IS 'Its number in that turn.';
 COMMENT ON COLUMN {views}.activities.action IS 'The tool or model that is called.';
 COMMENT ON COLUMN {views}.activities.queue IS 'The queue whose workers run it.';
 COMMENT ON COLUMN {views}.activities.contract IS 'How the tool may be retried: read, write_idempotent, write_lookup, write_undo or write_once.';
-COMMENT ON COLUMN {views}.activities.state IS 'requested (no sign of life of its newest attempt yet), running (one was seen), retrying (the next attempt is due), uncertain, completed, failed or cancelled.';
+COMMENT ON COLUMN {views}.activities.state IS 'requested (no sign of life of its newest attempt yet), running (one was seen), retrying (the next attempt is due), withheld (until somebody approves it), uncertain, completed, failed or cancelled.';
 COMMENT ON COLUMN {views}.activities.open IS 'Whether its session still owes or awaits something of it.';
 COMMENT ON COLUMN {views}.activities.uncertain IS 'Whether nobody knows if it was done.';
 COMMENT ON COLUMN {views}.activities.attempts IS 'The number of its newest attempt; all other columns speak of that one.';
 COMMENT ON COLUMN {views}.activities.since IS 'When it came to this state, or its newest attempt was handed out.';
-COMMENT ON COLUMN {views}.activities.deadline_at IS 'By when it must have ended, attempts and all.';
+COMMENT ON COLUMN {views}.activities.deadline_at IS 'By when it must have ended, attempts and all; null while it is withheld.';
 COMMENT ON COLUMN {views}.activities.next_attempt_at IS 'When the next attempt is due; null unless it is retrying.';
 COMMENT ON COLUMN {views}.activities.started_at IS 'First heartbeat of its newest attempt; null where none came, or the tool gives none.';
 COMMENT ON COLUMN {views}.activities.progress IS 'The last that a heartbeat told of, in at most 500 characters.';

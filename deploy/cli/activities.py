@@ -136,6 +136,8 @@ def what_to_do(row: dict[str, Any]) -> str:
         return f"nothing: its {'workflow was told' if told else 'turn is over'}"
     if row["status"] == "retrying":
         return "nothing: it is tried again"
+    if row["status"] == "withheld":
+        return f"decide on approval {row['proposal_id']}"
     if row["status"] == "requested":
         return f"nothing: it runs{', ' + row['progress'] if row['progress'] else ''}"
     return ""

@@ -88,6 +88,10 @@ def list_(
             for row in rows
         ],
     )
+    for row in rows:
+        if row["because"]:
+            why = shown_text("; ".join(row["because"]), 400)
+            typer.echo(f"{row['proposal_id']}: policy asks, since {why}")
     if not rows:
         note(f"no approval is {status}" if status != "all" else "no approvals")
 

@@ -117,6 +117,7 @@ def explained(found: Found, story: Story, state: State | None) -> dict[str, Any]
         "since_ms": int(row["updated_at"].timestamp() * 1000),
         "story": as_json(story.chapters),
         "waits_for": [_awaited(owed, found, story) for owed in awaited or []],
+        "tainted_by": row["tainted_by"] if state is None else list(state.tainted_by),
         "next": [one for one in valid or [] if one["allowed"]],
         "not_next": [one for one in valid or [] if not one["allowed"]],
         "next_is_of_now": state is not None,
@@ -133,7 +134,9 @@ def _awaited(owed: dict[str, Any], found: Found, story: Story) -> dict[str, Any]
     if owed["kind"] != "uncertain":
         told = wanting(owed["kind"], owed["id"], owed["name"], found.row["session_id"])
     how = told.partition(": ")[2]
-    return {**owed, "since_ms": story.since_ms.get(owed["id"]), "how": how}
+    asked = (a for a in found.approvals if a["proposal_id"] == owed["id"])
+    because: list[str] = next((a["because"] for a in asked), [])
+    return {**owed, "since_ms": story.since_ms.get(owed["id"]), "how": how, "because": because}
 
 
 def _held(row: dict[str, Any], parked: int) -> dict[str, Any] | None:
@@ -181,6 +184,9 @@ def _show(told: dict[str, Any], turns: int) -> None:
         _part("waits for")
         for owed in told["waits_for"]:
             _show_awaited(owed)
+    if told["tainted_by"]:
+        names = ", ".join(told["tainted_by"])
+        _part(f"untrusted content has come in, by {_safe(names)}: policy decides what may follow")
     if told["next"] or told["not_next"]:
         _part("may come next" + ("" if told["next_is_of_now"] else " (as of its last rest)"))
         for one in told["next"]:
@@ -227,7 +233,11 @@ def _show_awaited(owed: dict[str, Any]) -> None:
     since = f", since {when(owed['since_ms'])}" if owed["since_ms"] is not None else ""
     due = owed["expires_at_ms"]
     until = f"; {owed['expiry']} at {when(due)}" if due else ""
+    if not due and owed["kind"] == "activity":
+        until = f"; {owed['expiry']}"
     typer.echo(f"  {owed['kind']} {_safe(owed['name'])} ({owed['id']}){since}{until}")
+    if owed["because"]:
+        typer.echo(f"    policy asks, since {_safe('; '.join(owed['because']))}")
     if owed["how"]:
         typer.echo(f"    {_safe(owed['how'])}")
 

@@ -12,7 +12,7 @@ from ..exits import Exit, Stopped
 from .asking import of_session
 from .context import AsJson, check_limit, check_session, settings
 
-STATUSES = ("requested", "retrying", "completed", "failed", "uncertain", "cancelled")
+STATUSES = ("requested", "retrying", "withheld", "completed", "failed", "uncertain", "cancelled")
 
 
 def ledger(

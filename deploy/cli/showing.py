@@ -85,6 +85,7 @@ def show_session(found: Found, *, as_json: bool) -> None:
                 ("outcome", _text(row["outcome"])),
                 ("failure", _failure(row["failure"])),
                 ("cancelled", row["cancel_reason"]),
+                ("tainted by", ", ".join(row["tainted_by"])),
             ]
         )
         _show_lists(found)

@@ -60,15 +60,29 @@ def _noted(comment: str, before: str = " ") -> str:
     return f"{before}({shown_text(comment, TEXT_MAX)})" if comment else ""
 
 
+def _withheld(
+    body: r.ActivityRequested | r.ActivityRetried | r.ActivityReturned, attempt: int
+) -> str:
+    return "" if body.withheld_ms is None else f"; attempt {attempt} was not dispatched"
+
+
+def _asks(body: r.ApprovalRequested) -> str:
+    """Why it is asked where the code did not: policy wants it, or what was shown before is void."""
+    return f", since {'; '.join(body.because)}" if body.because else ""
+
+
 def _names(ids: tuple[str, ...]) -> str:
     return ", ".join(ids) or "none"
 
 
 OPENS: Mapping[type, tuple[str, Tell]] = {
-    r.ActivityRequested: ("activity_id", lambda _, b: f"called {b.name} ({_said(b.arguments)})"),
+    r.ActivityRequested: (
+        "activity_id",
+        lambda _, b: f"called {b.name} ({_said(b.arguments)}){_withheld(b, b.attempt)}",
+    ),
     r.ApprovalRequested: (
         "proposal_id",
-        lambda _, b: f"asked {b.approver} to approve {b.name} ({_said(b.arguments)})",
+        lambda _, b: f"asked {b.approver} to approve {b.name} ({_said(b.arguments)}){_asks(b)}",
     ),
     r.TimerSet: ("timer_id", lambda _, b: f"set a timer for {when(b.due_ms)}"),
     r.SignalAwaited: ("wait_id", lambda _, b: f"asked for signal {b.name}"),
@@ -81,10 +95,16 @@ GOES_ON: Mapping[type, tuple[str, Tell]] = {
         "activity_id",
         lambda _, b: f"; attempt {b.attempt - 1} failed ({_why(b.failure)})",
     ),
-    r.ActivityRetried: ("activity_id", lambda _, b: f"; attempt {b.attempt} began"),
+    r.ActivityRetried: (
+        "activity_id",
+        lambda _, b: _withheld(b, b.attempt) or f"; attempt {b.attempt} began",
+    ),
     r.ActivityReturned: (
         "activity_id",
-        lambda _, b: f"; attempt {b.attempt} was given back unrun{_noted(b.reason)}",
+        lambda _, b: (
+            f"; attempt {b.attempt} was given back unrun{_noted(b.reason)}"
+            + _withheld(b, b.attempt + 1)
+        ),
     ),
     r.ActivityCompleted: (
         "activity_id",
@@ -226,5 +246,8 @@ def _add(story: Story, chapter: Chapter, open_lines: dict[str, Line], event: r.E
         open_lines[id_] = line
         chapter.lines.append(line)
     line.text += words(envelope, body)
+    if isinstance(body, r.ApprovalRequested) and (held := open_lines.get(body.activity_id or "")):
+        again = "asked" if body.supersedes is None else "asked again"
+        held.text += f": {'; '.join(body.because)}; {again}"
     if isinstance(body, SETTLES):
         line.text += f", after {span(max(0, envelope.at_ms - line.at_ms))}"

@@ -39,19 +39,19 @@ SUMMARIES: dict[str, tuple[str, ...]] = {
     "CommandParked": ("command_type",),
     "SessionReleased": ("reason",),
     "CommandRefused": ("command_type", "reason", "detail"),
-    "ActivityRequested": ("name", "arguments", "queue", "approval"),
+    "ActivityRequested": ("name", "arguments", "queue", "approval", "withheld_ms"),
     "ActivityStarted": ("activity_id", "attempt", "worker"),
     "ActivityProgressed": ("activity_id", "progress"),
-    "ActivityReturned": ("activity_id", "attempt", "reason"),
+    "ActivityReturned": ("activity_id", "attempt", "reason", "withheld_ms"),
     "ActivityCompleted": ("activity_id", "result", "recovered"),
     "ActivityFailed": ("activity_id", "failure"),
     "ActivityUncertain": ("activity_id", "failure"),
     "ActivityResolved": ("activity_id", "resolution", "result", "comment"),
     "ActivityCancelled": ("activity_id", "reason"),
     "ActivityRetryScheduled": ("activity_id", "attempt", "due_ms", "failure"),
-    "ActivityRetried": ("activity_id", "attempt"),
+    "ActivityRetried": ("activity_id", "attempt", "withheld_ms"),
     "LateResultRecorded": ("activity_id", "attempt"),
-    "ApprovalRequested": ("proposal_id", "name", "arguments", "approver"),
+    "ApprovalRequested": ("proposal_id", "name", "arguments", "approver", "because"),
     "ApprovalGranted": ("proposal_id", "comment"),
     "ApprovalRejected": ("proposal_id", "comment"),
     "ApprovalExpired": ("proposal_id",),
@@ -170,8 +170,10 @@ def _gist(name: str, value: Any) -> str:
         return f"{len(value)} messages{': ' + said if said else ''}"
     if isinstance(value, tuple) and name == "uncertain":
         return f"uncertain: {', '.join(value)}" if value else ""
-    if name == "drift":
+    if name in {"drift", "because"}:
         return "; ".join(value)
+    if name == "withheld_ms":
+        return "" if value is None else "withheld until it is approved"
     if name == "obligations":
         return "for " + ", ".join(f"{owed.kind} {owed.name}" for owed in value)
     if name.endswith("_ms"):

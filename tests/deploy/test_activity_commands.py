@@ -71,6 +71,7 @@ def views(monkeypatch, tmp_path):
         ({"on_uncertain": "raise", "in_doubt": False}, "nothing: its workflow was told"),
         ({"in_doubt": False}, "nothing: its turn is over"),
         ({"status": "retrying"}, "nothing: it is tried again"),
+        ({"status": "withheld", "proposal_id": "1.3-ab"}, "decide on approval 1.3-ab"),
         ({"status": "requested"}, "nothing: it runs"),
         ({"status": "requested", "progress": "page 7"}, "nothing: it runs, page 7"),
         ({"status": "completed"}, ""),
@@ -131,10 +132,12 @@ def test_the_page_of_a_session_says_what_it_wants_and_what_started_its_turn(caps
         "seq": 9,
         "waiting_for": owed,
         "next_valid": [],
+        "tainted_by": ["read_page"],
     }
     show_session(Found(session, [], [row()]), as_json=False)
     out = capsys.readouterr().out
     assert "2 (schedule: monday)" in out
+    assert "tainted by  read_page" in out
     assert f"activity refund is uncertain: cut_off: it died; resolve it with {RESOLVE}" in out
     assert "waiting for signal paid: 'wakeful signal s1 paid JSON'" in out
     show_session(Found(session, [], [row()]), as_json=True)

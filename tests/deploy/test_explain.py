@@ -60,6 +60,7 @@ def found(row=None, uncertain=()):
         "status": "Waiting",
         "turn": 1,
         "updated_at": datetime(2026, 1, 2, tzinfo=UTC),
+        "tainted_by": [],
     }
     return Found({**shown, **(row or {})}, [], list(uncertain))
 
@@ -194,3 +195,52 @@ def test_every_status_is_told_in_words(status):
     told = explained(found({"status": status}), tell([]), None)
     assert told["stands"] != status
     assert told["story"] == []
+
+
+WHY = "refund may not be carried out: forbidden by frozen"
+APPROVED = (
+    replace(CALLED, activity_id="1.3", step=3, approval="granted", proposal_id="1.2-ab"),
+    r.ActivityRetryScheduled("1.3", 2, AT_MS + 30_000, DIED, "w1"),
+    replace(r.ActivityRetried("1.3", 2), withheld_ms=5_000),
+    r.ApprovalVoided("1.2-ab", "authority", (WHY,)),
+    replace(ASKED, proposal_id="1.3.2-cd", supersedes="1.2-ab", activity_id="1.3", because=(WHY,)),
+)
+
+
+def test_an_attempt_that_was_not_dispatched_says_why_and_that_it_was_asked_again():
+    granted = r.ApprovalGranted("1.2-ab", b"d" * 32, "")
+    again = r.ApprovalGranted("1.3.2-cd", b"d" * 32, "")
+    told = lines(
+        tell(history(*OPENED, ASKED, granted, *APPROVED, again, r.ActivityRetried("1.3", 2)))
+    )
+    assert told[-3].endswith(f": sue approved it, after 1.0 s: void, since {WHY}")
+    assert told[-2].endswith(f"; attempt 2 was not dispatched: {WHY}; asked again; attempt 2 began")
+    assert told[-1].startswith("asked supervisor to approve refund (7), since refund may not")
+
+
+def test_what_policy_asks_for_by_itself_and_what_is_given_back_is_told():
+    """As where untrusted content led to it."""
+    first = replace(CALLED, withheld_ms=5_000)
+    asked = replace(ASKED, activity_id="1.1", because=(WHY,))
+    (*_, called, _) = lines(tell(history(*OPENED, first, asked)))
+    assert called.endswith(f"attempt 1 was not dispatched: {WHY}; asked")
+    back = r.ActivityReturned("1.1", 1, "authority_stale", "w1", withheld_ms=5_000)
+    (*_, called, _) = lines(tell(history(*OPENED, CALLED, back, asked)))
+    assert "attempt 1 was given back unrun (authority_stale); attempt 2 was not" in called
+
+
+def test_a_withheld_activity_waits_for_an_approval_and_says_why(capsys):
+    granted = r.ApprovalGranted("1.2-ab", b"d" * 32, "")
+    events = history(*OPENED, ASKED, granted, *APPROVED)
+    what = found({"tainted_by": ["read_page"]})
+    what.approvals.append({"proposal_id": "1.3.2-cd", "because": [WHY]})
+    told = explained(what, tell(events), folded(events))
+    _show(told, 5)
+    out = capsys.readouterr().out
+    assert "activity refund (1.3)" in out
+    assert "; waits for approval" in out
+    assert f"policy asks, since {WHY}" in out
+    assert "'wakeful approval approve 1.3.2-cd --session s1'" in out
+    assert "untrusted" not in out
+    _show({**told, "tainted_by": ["read_page"]}, 5)
+    assert "untrusted content has come in, by read_page" in capsys.readouterr().out

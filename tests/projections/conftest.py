@@ -251,6 +251,8 @@ class Scribe:
         proposal: str | None = None,
         digest: bytes = b"\1" * 32,
         on_uncertain: str = "wait",
+        withheld_ms: int | None = None,
+        untrusted: bool = False,
         cause: r.Cause | None = None,
         extra_headers: Sequence[tuple[str, bytes]] = (),
     ) -> r.Event:
@@ -273,6 +275,8 @@ class Scribe:
                 approval,
                 proposal,
                 on_uncertain=on_uncertain,
+                withheld_ms=withheld_ms,
+                untrusted=untrusted,
             ),
             cause=cause,
             extra_headers=extra_headers,

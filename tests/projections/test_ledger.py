@@ -1,13 +1,14 @@
 """The ledger tells how far a step is, who was in doubt about it, and who ended the doubt; sessions tell what started them."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from wakeful.events import records as r
 from wakeful.projections.audit import rebuild_rows
 from wakeful.projections.ledger import PROGRESS_MAX
-from wakeful.projections.rows import ESCAPED, LEDGER, SESSIONS
+from wakeful.projections.rows import APPROVALS, ESCAPED, LEDGER, SESSIONS
 
 S = ("acme", "s1")
 GONE = r.Failure("cut_off", "", "the worker died in the middle", "")
@@ -183,3 +184,48 @@ def test_stretches_versions_and_artifacts_move_a_session_and_nothing_else(open_a
     after = session_of(open_activity)
     changed = {column for column in after if after[column] != before[column]}
     assert changed == {"seq", "updated_at_ms", "command_offset"}
+
+
+WHY = "refund may not be carried out: forbidden by frozen"
+
+
+def proposal(scribe, proposal_id, **more):
+    asked = r.ApprovalRequested(
+        *(proposal_id, 1, 1, "refund", "write_idempotent", scribe.payload({"cents": 9}), b"d" * 32),
+        *("reviewer", 9_000),
+    )
+    return replace(asked, **more)
+
+
+def test_an_attempt_that_is_withheld_is_so_in_the_ledger_until_it_is_let_go(open_activity):
+    before = row_of(open_activity)
+    open_activity.add(S, r.ActivityReturned("1.1", 1, "authority_stale", "w1", withheld_ms=700))
+    open_activity.add(S, proposal(open_activity, "p2", activity_id="1.1", because=(WHY,)))
+    row = row_of(open_activity)
+    assert (row["status"], row["attempts"], row["deadline_ms"]) == ("withheld", 2, None)
+    assert (row["approval"], row["proposal_id"]) == ("by_policy", "p2")
+    open_activity.add(S, r.ApprovalGranted("p2", b"d" * 32, ""), actor="rob")
+    open_activity.add(S, r.ActivityRetried("1.1", 2, deadline_ms=12_345))
+    row = row_of(open_activity)
+    assert (row["status"], row["attempts"], row["deadline_ms"]) == ("requested", 2, 12_345)
+    assert before["deadline_ms"] is not None
+
+
+def test_an_attempt_withheld_at_its_request_or_its_retry_is_no_other(open_activity):
+    open_activity.request(S, "1.2", withheld_ms=700, untrusted=True)
+    row = rebuild_rows(open_activity.events)[LEDGER][(*S, "1.2")]
+    assert (row["status"], row["attempts"], row["untrusted"]) == ("withheld", 1, True)
+    open_activity.add(S, r.ActivityRetryScheduled("1.1", 2, 50, GONE, ""))
+    open_activity.add(S, r.ActivityRetried("1.1", 2, withheld_ms=700))
+    assert (row_of(open_activity)["status"], row_of(open_activity)["attempts"]) == ("withheld", 2)
+
+
+def test_an_approval_says_what_it_is_for_why_and_under_which_policies(open_activity):
+    asked = proposal(open_activity, "p2", activity_id="1.1", because=("a\0b",), policies=b"\7" * 32)
+    open_activity.add(S, asked)
+    row = rebuild_rows(open_activity.events)[APPROVALS][(*S, "p2")]
+    assert (row["activity_id"], row["policies"]) == ("1.1", "07" * 32)
+    assert (json.loads(row["because"]), row[ESCAPED]) == (["a\\u0000b"], "because")
+    open_activity.add(S, proposal(open_activity, "p3"))
+    plain = rebuild_rows(open_activity.events)[APPROVALS][(*S, "p3")]
+    assert (plain["activity_id"], plain["policies"], plain["because"]) == (None, None, "[]")
