@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ...commands.check import Facts, Refusal
 from ...commands.models import INTERNAL, Command, CommandBody, CommandHeader
-from ...commands.policy import EVERYBODY
+from ...commands.policy import EVERYBODY, Policy
 from ...commands.wire import COMMANDS, command_hash
 from ...events import records as r
 from ...events.blobs import MemoryBlobs, fetched, put_payload
@@ -57,6 +57,8 @@ class Engine:
         self._always_replay = always_replay
         self._limit = BorrowedTimeLimit(LIMIT_S)
         self.blobs = MemoryBlobs()
+        self._policy: Policy = EVERYBODY
+        self._control_offset = 0
         self._handler = self._start(app)
         self._doomed: set[StepAt] = set()
         self._offset = 0
@@ -65,6 +67,11 @@ class Engine:
         """Another process, with this code: what it knows of the session is its history."""
         self._handler = self._start(app)
         self._forget()
+
+    def go_by(self, policy: Policy) -> None:
+        """From now on decides by this policy, as if it had just been published."""
+        self._policy, self._control_offset = policy, self._control_offset + 1
+        self._handler.go_by(policy, self._control_offset)
 
     def doom(self, at: StepAt) -> None:
         """It will crash when it comes to this step."""
@@ -108,7 +115,12 @@ class Engine:
     def _start(self, app: App) -> CommandHandler:
         return CommandHandler(
             app,
-            Facts(DIGEST_KEY, blobs=self.blobs, policy=EVERYBODY),
+            Facts(
+                DIGEST_KEY,
+                blobs=self.blobs,
+                policy=self._policy,
+                control_offset=self._control_offset,
+            ),
             always_replay=self._always_replay,
             limit=self._limit,
         )

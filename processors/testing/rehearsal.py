@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
@@ -22,6 +22,7 @@ from .cast import Declared, cast, choose_workflow, provider_of
 from .engine import DIGEST_KEY, Engine, StepAt
 from .errors import Held, Misuse, Refused
 from .given import EPOCH
+from .policies import policy_of
 from .stage import WORKER, Stage
 from .story import Story
 
@@ -105,6 +106,21 @@ class Rehearsal(Story):
         """Tells the workflow something instead of a decision: a text, or anything that is JSON."""
         told = {"text": answer} if isinstance(answer, str) else answer
         self._decide(name, RESPOND, by, "", self._data("the answer", told))
+
+    def publish(
+        self,
+        policies: str = "",
+        *,
+        roles: Mapping[str, Sequence[str]] | None = None,
+        arguments: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> None:
+        """Publishes a policy set: the default one and these Cedar policies. The one before is gone.
+
+        `roles` says who has which role, `arguments` what policies may know of an activity's arguments: their types by
+        name. In policies the tenant is `rehearsal`, as in `Role::"rehearsal/supervisor"`. Until the first one everybody
+        may decide, and nothing is withheld.
+        """
+        self._engine.go_by(policy_of(policies, roles or {}, arguments or {}))
 
     def change_artifact(self, artifact_id: str, version: str, *, by: str = "service") -> None:
         """Says that something outside, which the session relies on, has another version now."""

@@ -78,6 +78,11 @@ class Story:
         return read_json(workflow.state_type, self._engine.inline(data).inline or b"null")
 
     @property
+    def tainted_by(self) -> tuple[str, ...]:
+        """The activities that have brought in content which nobody vouches for, by name."""
+        return self._state.tainted_by
+
+    @property
     def waits(self) -> tuple[r.Obligation, ...]:
         """What the session owes or awaits: kind, id, name, when it expires, and what happens then."""
         return obligations(self._state)
