@@ -50,7 +50,14 @@ def test_its_python_runs_from_top_to_bottom() -> None:
 def test_its_kinds_of_failure_are_those_of_workers_and_of_the_engine() -> None:
     section = PAGE.split("| `failure.kind` | when |")[1].split("\n\n")[0]
     told = set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE))
-    of_the_engine = {"returned", "unapproved_action", "uncertain", "undone", "not_done"}
+    of_the_engine = {
+        "returned",
+        "unapproved",
+        "unapproved_action",
+        "uncertain",
+        "undone",
+        "not_done",
+    }
     assert told == {*KINDS} | of_the_engine
 
 
@@ -59,7 +66,7 @@ def test_its_kinds_that_are_tried_again_are_those_of_the_engine() -> None:
     rows = re.findall(r"^\| (`.*?) \| (yes|no)\b", section, re.MULTILINE)
     told = {kind: again for kinds, again in rows for kind in re.findall(r"`(\w+)`", kinds)}
     assert {kind for kind, again in told.items() if again == "yes"} == RETRIED_KINDS
-    assert {*KINDS, "returned"} == set(told)
+    assert {*KINDS, "returned", "unapproved"} == set(told)
 
 
 def test_its_options_of_a_retry_and_their_defaults_are_those_of_the_code() -> None:

@@ -25,10 +25,8 @@ def test_its_answers_are_those_that_there_are() -> None:
 def test_its_reasons_are_those_of_the_code() -> None:
     section = PAGE[PAGE.index("## What is refused") : PAGE.index("## Promises")]
     told = set(re.findall(r"`([a-z]+_[a-z]+)`", section))
-    code = "".join(
-        (ROOT / "commands" / "check.py").read_text(encoding="utf-8")
-        + (ROOT / "processors" / "proposals.py").read_text(encoding="utf-8")
-    )
+    files = ("commands/check.py", "commands/decisions.py", "processors/proposals.py")
+    code = "".join((ROOT / name).read_text(encoding="utf-8") for name in files)
     assert {reason for reason in told if f'"{reason}"' not in code} == set()
 
 
