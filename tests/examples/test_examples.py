@@ -25,6 +25,9 @@ LINES_MAX = {
     "refund_desk/shop.py": 70,
     "contracts.py": 80,
     "contracts_tour.py": 200,
+    "approvals.py": 75,
+    "approvals_stage.py": 225,
+    "approvals_tour.py": 270,
 }
 LIMIT_S = 60.0
 
