@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
@@ -41,3 +42,18 @@ def test_the_tour_tells_what_the_page_shows(endpoints, postgres_url) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout == shown()
     assert topic_names(endpoints.kafka, "tour-") == []
+
+
+def test_what_comes_out_otherwise_is_counted(monkeypatch, capsys) -> None:
+    monkeypatch.syspath_prepend(str(TOUR.parent))
+    spec = spec_from_file_location("approvals_tour", TOUR)
+    tour = module_from_spec(spec)
+    spec.loader.exec_module(tour)
+
+    def stop(_tour):
+        """Two things."""
+        yield "one", "as it should be", "as it should be"
+        yield "two", "approved", "refused: unsigned"
+
+    assert tour.shown(stop, None) == 1
+    assert "WRONG, it had to be: refused: unsigned" in capsys.readouterr().out

@@ -10,15 +10,16 @@ from typing import Any
 
 import pytest
 
-from wakeful.commands.models import CompleteActivity
+from wakeful.commands.models import CompleteActivity, ReturnActivity
 from wakeful.processors.activities.contracts import Read, Write
 from wakeful.processors.activities.definitions import activity
 from wakeful.processors.activities.driving import Driver
 from wakeful.processors.activities.hearing import Hearing
 from wakeful.processors.activities.hung import Attempts
 from wakeful.processors.activities.jobs import Job
-from wakeful.processors.activities.runner import Body, Runner
+from wakeful.processors.activities.runner import Runner, Said
 from wakeful.processors.activities.running import Running
+from wakeful.processors.activities.standing import Outdated, Unsure
 from wakeful.processors.activities.waiting import Waiting
 from wakeful.processors.app import gather
 
@@ -43,6 +44,7 @@ class Worker:
         self.at_look: list[Callable[[], object]] = []
         self.at_rest: list[Callable[[], object]] = []
         self.found: str | None = None
+        self.stands: list[type[Exception] | None] = []
         self.hearing = Hearing(self.clock)
         self.runner = Runner(self.app().activities, worker_id="w1", digest_key=DIGEST_KEY)
         self.attempts = Attempts()
@@ -93,10 +95,12 @@ class Worker:
             self.hearing.hear()
             self.now += 0.1
 
-    def take(self, contract: str, *, sync: bool, settle_ms: int = 0) -> Job:
+    def take(
+        self, contract: str, *, sync: bool, settle_ms: int = 0, start_by_ms: int | None = None
+    ) -> Job:
         """A fresh task, as the intake takes it."""
         name = f"{contract}_sync" if sync else contract
-        more = {"deadline_ms": DEADLINE_MS, "settle_ms": settle_ms}
+        more = {"deadline_ms": DEADLINE_MS, "settle_ms": settle_ms, "start_by_ms": start_by_ms}
         task = self.bench.task(name, {}, contract=contract, **more)
         job = Job(task, "acme/s1/1/1#1", fresh=True, log_ms=LOG_MS)
         self.hearing.hear()
@@ -111,13 +115,13 @@ class Worker:
     def taken(self, contract: str, *, sync: bool = False, settle_ms: int = 0) -> Job:
         return self.accept(self.take(contract, sync=sync, settle_ms=settle_ms))
 
-    def drive(self, job: Job) -> Body | None:
+    def drive(self, job: Job) -> Said | None:
         """Goes through the attempt as its lane does, where its rests are over at once."""
         return asyncio.run(self._drive(job))
 
-    async def _drive(self, job: Job) -> Body | None:
+    async def _drive(self, job: Job) -> Said | None:
         self.attempt = self.attempts.begin(job)
-        in_one_thread = job.task.contract != "write_lookup" and self.runner.is_sync(job.task.name)
+        in_one_thread = not job.may_rest and self.runner.is_sync(job.task.name)
         driver = Driver(
             self.runner,
             self.attempts,
@@ -126,12 +130,19 @@ class Worker:
             hit=self.told.append,
             is_over=self.lost.__contains__,
             is_stale=self.hearing.is_stale,
+            check=self._check,
             in_thread=lambda call: threading.Thread(target=call).start(),
             is_stopping=self._rested,
         )
         if in_one_thread:
             return await asyncio.to_thread(driver.drive_sync, self.attempt)
         return await driver.drive(self.attempt)
+
+    def _check(self, _job: Job) -> None:
+        """What is known of its authority, each time that it is asked."""
+        told = self.stands.pop(0) if self.stands else None
+        if told is not None:
+            raise told
 
     def _rested(self) -> bool:
         """Asked by each rest, as soon as it has begun: in these stories it ends at once."""
@@ -338,3 +349,53 @@ def test_a_look_up_waits_from_when_the_task_may_start_and_not_from_when_it_was_t
     job = worker.take("write_lookup", sync=False)
     worker.frozen(1.0)
     assert worker.accept(job).taken_at == worker.now
+
+
+def aging(worker: Worker, contract: str, *, sync: bool) -> Job:
+    """A task whose authority is asked about."""
+    return worker.accept(worker.take(contract, sync=sync, start_by_ms=DEADLINE_MS))
+
+
+@SYNC
+def test_while_nobody_knows_whether_it_may_begin_it_rests(worker: Worker, sync: bool) -> None:
+    worker.stands = [Unsure, Unsure, None]
+    assert isinstance(worker.drive(aging(worker, "write_once", sync=sync)), CompleteActivity)
+    assert (worker.steps, worker.rests) == (["call"], 2)
+
+
+@SYNC
+def test_what_must_not_begin_any_more_is_given_back_unrun(worker: Worker, sync: bool) -> None:
+    worker.stands = [Unsure, Outdated]
+    job = aging(worker, "write_once", sync=sync)
+    assert worker.drive(job) == ReturnActivity("1.1", 1, "authority_stale", "w1")
+    assert worker.steps == []
+    assert not job.begun
+
+
+@SYNC
+def test_what_others_have_by_now_is_not_given_back_in_their_place(
+    worker: Worker, sync: bool
+) -> None:
+    """The worker may have lost it unheard, and hears of it before it says anything."""
+    job = aging(worker, "write_idempotent", sync=sync)
+    worker.stands = [Outdated]
+    worker.frozen(FROZEN_S)
+
+    def hears() -> None:
+        worker.polls()
+        worker.lost.add(job)
+
+    worker.at_rest = [hears]
+    assert worker.drive(job) is None
+    assert worker.steps == []
+
+
+@SYNC
+def test_what_may_have_been_called_is_looked_up_before_it_is_given_back(
+    worker: Worker, sync: bool
+) -> None:
+    job = aging(worker, "write_lookup", sync=sync)
+    job.fresh = False
+    worker.stands = [Outdated]
+    assert isinstance(worker.drive(job), ReturnActivity)
+    assert worker.steps == ["look"]

@@ -25,8 +25,9 @@ class Till:
 
     def __init__(self):
         self.called, self.asked, self.found = [], [], None
-        self.go_on = threading.Event()
+        self.go_on, self.gives = threading.Event(), threading.Event()
         self.go_on.set()
+        self.gives.set()
 
     def call(self, key):
         self.called.append(key)
@@ -37,6 +38,7 @@ class Till:
         @credentials
         def vault(access: Access) -> str:
             self.asked.append(access.activity)
+            self.gives.wait(DEADLINE_S)
             return "secret"
 
         def find(key: str) -> str | None:
@@ -57,6 +59,14 @@ class Till:
 
         made = [activity(contract=c, name=name)(call) for name, c in contracts.items()]
         made += [activity(contract=c, name=f"{n}_sync")(call_sync) for n, c in contracts.items()]
+
+        async def plain(*, key: str) -> str:
+            return self.call(key)
+
+        def plain_sync(*, key: str) -> str:
+            return self.call(key)
+
+        made += [activity(contract=contracts["write_idempotent"])(f) for f in (plain, plain_sync)]
         return gather([*made, vault])
 
 
@@ -65,6 +75,7 @@ def till():
     made = Till()
     yield made
     made.go_on.set()
+    made.gives.set()
 
 
 def publish(bench):
@@ -215,4 +226,33 @@ def test_what_another_worker_may_have_called_is_looked_up_before_it_goes_back(
     (command,) = guarded.results()
     assert isinstance(command.body, CompleteActivity)
     assert command.body.recovered
+    assert till.called == []
+
+
+@pytest.mark.parametrize("name", ["plain", "plain_sync"])
+def test_what_needs_no_credentials_is_asked_about_as_well(guarded, run, till, name):
+    fields = {"contract": "write_idempotent", "start_by_ms": LONG_MS}
+    guarded.put(guarded.task(name, {}, control_offset=publish(guarded), **fields))
+    publish(guarded)
+    run(till.app())
+    until(lambda: guarded.results(), "it is given back")
+    assert said(guarded) == [RETURNED]
+    assert till.called == []
+
+
+@EVERY
+def test_policy_that_comes_while_credentials_are_asked_for_is_newer(guarded, run, till, name):
+    till.gives.clear()
+    guarded.put(task(guarded, name, control_offset=publish(guarded)))
+    running = run(till.app())
+    until(lambda: till.asked, "the provider is asked")
+    publish(guarded)
+    asked_at = running.lane._monotonic()
+    until(
+        lambda: running.lane._monotonic() - asked_at > standing_module.KNOWN_MS / 1000,
+        "what it knew is old",
+    )
+    till.gives.set()
+    until(lambda: guarded.results(), "it is given back")
+    assert said(guarded) == [RETURNED]
     assert till.called == []
