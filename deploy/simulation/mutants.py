@@ -31,6 +31,7 @@ from . import state_mistakes as state_wrong
 from .approval_mutants import APPROVAL_MUTANTS
 from .contract_mutants import CONTRACT_MUTANTS
 from .flooding import FLOOD_MUTANTS
+from .gate_mutants import GATE_MUTANTS
 from .identity_mistakes import IDENTITY_MUTANTS
 from .planting import Mutant, plant
 from .policy_mutants import POLICY_MUTANTS
@@ -173,6 +174,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *CONTRACT_MUTANTS,
     *APPROVAL_MUTANTS,
     *POLICY_MUTANTS,
+    *GATE_MUTANTS,
     *IDENTITY_MUTANTS,
     *FLOOD_MUTANTS,
 )

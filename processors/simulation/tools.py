@@ -21,7 +21,7 @@ SILENT = "silent"
 """The mood of one that says nothing for longer than anybody waits."""
 
 
-@activity(contract=Read(), timeout="5s", schedule_to_close="30s")
+@activity(contract=Read(), timeout="5s", schedule_to_close="30s", untrusted=True)
 async def think(prompt: str) -> int:
     """A model call: each makes another answer."""
     return World.downstream.answer(prompt)

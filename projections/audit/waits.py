@@ -17,6 +17,7 @@ def timers(history: History) -> Iterator[Violation]:
         due: dict[str, int] = {}
         ended: set[str] = set()
         deadlines: dict[str, int] = {}
+        withheld: dict[str, bool] = {}
         for fact in facts:
             body, now_ms = fact.event.body, fact.event.envelope.at_ms
             match body:
@@ -39,13 +40,21 @@ def timers(history: History) -> Iterator[Violation]:
                     deadlines[body.proposal_id] = body.expires_at_ms
                 case r.ActivityRequested():
                     deadlines[body.activity_id] = body.deadline_ms
+                    withheld[body.activity_id] = body.withheld_ms is not None
+                case r.ActivityRetried() | r.ActivityReturned():
+                    withheld[body.activity_id] = body.withheld_ms is not None
+                    if isinstance(body, r.ActivityRetried) and body.deadline_ms is not None:
+                        deadlines[body.activity_id] = body.deadline_ms
                 case r.ApprovalExpired() if now_ms < deadlines.get(body.proposal_id, 0):
                     yield of(fact, TIMERS, f"proposal {body.proposal_id} expired early")
                 case r.ActivityFailed() | r.ActivityUncertain() if (
                     body.failure.kind == TIMED_OUT
                     and body.failure.type != HEARTBEAT
                     and not body.worker
-                    and now_ms < deadlines.get(body.activity_id, 0)
+                    and (
+                        now_ms < deadlines.get(body.activity_id, 0)
+                        or withheld.get(body.activity_id, False)
+                    )
                 ):
                     yield of(
                         fact, TIMERS, f"activity {body.activity_id} timed out before its deadline"
