@@ -17,10 +17,11 @@ from fastavro.read import SchemaResolutionError
 
 from ..schemas import Library, SchemaVersion, bundled
 from .errors import PayloadTooLarge, Undecodable
-from .flat import FlatReader, FlatWriter
+from .flat import FlatReader
 from .freezing import dataclass
 from .scan import SCAN_ABOVE, scan
 from .shapes import NAMESPACE, Shape, shape_of
+from .writing import Writer
 
 FRAME = 5
 """Bytes of the framing: a zero and the schema id."""
@@ -54,7 +55,7 @@ class _Known:
     version: SchemaVersion
     frame: bytes
     shape: Shape
-    writer: FlatWriter
+    writer: Writer
     schema: dict[str, Any]
 
 
@@ -66,6 +67,8 @@ class _Reader:
     written: Any
     wanted: Any
     build: Callable[[dict[str, Any]], Any]
+    write: Callable[[Any], bytes]
+    """Writes once more what was read: the record, or where today's schema is another one, what fastavro gave."""
 
 
 class Codec:
@@ -100,17 +103,15 @@ class Codec:
         """The record as bytes. TypeError and ValueError name the field and the value; nothing is coerced."""
         cls = type(record) if self._wrapper is None else self._body_class(record)
         known = self._known.get(cls) or self._prepare(cls)
-        out = BytesIO()
-        out.write(known.frame)
         try:
-            known.writer.write(out, record)
+            body = known.writer.write(record)
         except (OverflowError, ValueError) as error:
             raise ValueError(known.writer.unstorable(record) or str(error)) from error
-        value = out.getvalue()
+        value = known.frame + body
         version = known.version
         if len(value) > self._value_max:
             raise PayloadTooLarge(version.record, size=len(value), limit=self._value_max)
-        return Encoded(version.fingerprint, value[FRAME:], value, version.record)
+        return Encoded(version.fingerprint, body, value, version.record)
 
     def decode(self, value: bytes | None, fingerprint: bytes | None) -> Any:
         """The record in a framed value, by the schema of the fingerprint, or of the frame's id without one."""
@@ -148,11 +149,14 @@ class Codec:
         if source.tell() != len(body):
             left = len(body) - source.tell()
             raise Undecodable("trailing_bytes", f"{left} bytes after the end of {reader.name}")
-        if self._canonical:
-            _check_canonical(reader, body, read)
         if reader.wanted is not None:
-            read = _resolve(reader, body)
-        return reader.build(cast("dict[str, Any]", read))
+            if self._canonical:
+                _check_canonical(reader, body, read)
+            return reader.build(cast("dict[str, Any]", _resolve(reader, body)))
+        record = reader.build(cast("dict[str, Any]", read))
+        if self._canonical:
+            _check_canonical(reader, body, record)
+        return record
 
     def _body_class(self, record: object) -> type:
         if type(record) is not self._wrapper:
@@ -178,7 +182,7 @@ class Codec:
         if named != lead + shape.names:
             raise TypeError(f"{version.file} has {named}, its class has {lead + shape.names}")
         frame = b"\0" + version.id.to_bytes(4, "big")
-        known = _Known(version, frame, shape, FlatWriter(self._parts(shape), schema), schema)
+        known = _Known(version, frame, shape, Writer(self._parts(shape)), schema)
         self._known[cls] = known
         return known
 
@@ -192,11 +196,12 @@ class Codec:
         known = self._known.get(cls) or self._prepare(cls)
         if version.fingerprint == known.version.fingerprint:
             flat = FlatReader(self._parts(known.shape), known.schema, self._wrapper or cls)
-            reader = _Reader(version.record, flat.schema, None, flat.build)
+            reader = _Reader(version.record, flat.schema, None, flat.build, known.writer.write)
         else:
             written = parse_schema(self._library.schema(version))
             wanted = parse_schema(known.schema)
-            reader = _Reader(version.record, written, wanted, self._resolved(known.shape))
+            build, write = self._resolved(known.shape), _writer_by(written)
+            reader = _Reader(version.record, written, wanted, build, write)
         self._readers[fingerprint] = reader
         return reader
 
@@ -219,10 +224,19 @@ class Codec:
 
 def _check_canonical(reader: _Reader, body: bytes, read: Any) -> None:
     """Avro has several forms of one value (long numbers padded, blocks cut); strangers get to use one."""
-    again = BytesIO()
-    schemaless_writer(again, reader.written, read)
-    if again.getvalue() != body:
+    if reader.write(read) != body:
         raise Undecodable("not_canonical", f"the bytes are not how {reader.name} is written")
+
+
+def _writer_by(schema: Any) -> Callable[[Any], bytes]:
+    """Writes what fastavro read by this schema."""
+
+    def write(read: Any) -> bytes:
+        out = BytesIO()
+        schemaless_writer(out, schema, read)
+        return out.getvalue()
+
+    return write
 
 
 def _resolve(reader: _Reader, body: bytes) -> Any:
