@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, Self, cast
 
+from ..events import freezing
 from ..events import records as r
 from ..events.codec import EVENTS, decode_state, encode_state
 from ..events.envelopes import read_envelope
@@ -70,7 +71,7 @@ DAMAGE = (sqlite3.DatabaseError, Corrupt, Rejected, ValueError)
 """What reading a damaged file raises: SQLite's own, one that Python cannot even put into text, or what we make of it."""
 
 
-@dataclass(frozen=True, slots=True)
+@freezing.dataclass(frozen=True, slots=True)
 class Change:
     """A session after some events, these events, and its base as bytes where one of them moved it."""
 
