@@ -17,10 +17,10 @@ from fastavro.read import SchemaResolutionError
 
 from ..schemas import Library, SchemaVersion, bundled
 from .errors import PayloadTooLarge, Undecodable
-from .flat import FlatReader
 from .freezing import dataclass
+from .reading import Reader
 from .scan import SCAN_ABOVE, scan
-from .shapes import NAMESPACE, Shape, shape_of
+from .shapes import NAMESPACE, Part, Shape, shape_of
 from .writing import Writer
 
 FRAME = 5
@@ -61,14 +61,13 @@ class _Known:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """How bytes of one fingerprint are read: `wanted` only where today's schema is another one."""
+    """How bytes of one fingerprint are read: `ours` by today's schema, `wanted` only where that is another one."""
 
     name: str
     written: Any
     wanted: Any
     build: Callable[[dict[str, Any]], Any]
-    write: Callable[[Any], bytes]
-    """Writes once more what was read: the record, or where today's schema is another one, what fastavro gave."""
+    ours: Reader | None
 
 
 class Codec:
@@ -138,6 +137,11 @@ class Codec:
             if len(body) > self._value_max:
                 raise Undecodable("too_large", f"{len(body)} bytes, the limit is {self._value_max}")
             scan(reader.written, body)
+        record = reader.ours.read(body) if reader.ours is not None else None
+        return self._decode_any(reader, body) if record is None else record
+
+    def _decode_any(self, reader: _Reader, body: bytes) -> Any:
+        """By fastavro: what an older schema wrote, or others in their way, and what is wrong with it."""
         source = BytesIO(body)
         try:
             read = schemaless_reader(source, reader.written, None)
@@ -149,14 +153,11 @@ class Codec:
         if source.tell() != len(body):
             left = len(body) - source.tell()
             raise Undecodable("trailing_bytes", f"{left} bytes after the end of {reader.name}")
-        if reader.wanted is not None:
-            if self._canonical:
-                _check_canonical(reader, body, read)
-            return reader.build(cast("dict[str, Any]", _resolve(reader, body)))
-        record = reader.build(cast("dict[str, Any]", read))
         if self._canonical:
-            _check_canonical(reader, body, record)
-        return record
+            _check_canonical(reader, body, read)
+        if reader.wanted is not None:
+            read = _resolve(reader, body)
+        return reader.build(cast("dict[str, Any]", read))
 
     def _body_class(self, record: object) -> type:
         if type(record) is not self._wrapper:
@@ -164,7 +165,7 @@ class Codec:
             raise TypeError(f"expected {wanted}, got {type(record).__name__}")
         return type(getattr(record, self._body_name))
 
-    def _parts(self, shape: Shape) -> list[tuple[str, Shape]]:
+    def _parts(self, shape: Shape) -> list[Part]:
         """What is written as one record: the lead and the body of a wrapper, or the record itself."""
         if self._wrapper is None:
             return [("", shape)]
@@ -194,14 +195,13 @@ class Codec:
         if cls is None:
             raise Undecodable("wrong_record", f"{version.record} does not belong here")
         known = self._known.get(cls) or self._prepare(cls)
+        written = parse_schema(self._library.schema(version))
+        wanted, ours = None, None
         if version.fingerprint == known.version.fingerprint:
-            flat = FlatReader(self._parts(known.shape), known.schema, self._wrapper or cls)
-            reader = _Reader(version.record, flat.schema, None, flat.build, known.writer.write)
+            ours = Reader(self._parts(known.shape), self._wrapper or cls)
         else:
-            written = parse_schema(self._library.schema(version))
             wanted = parse_schema(known.schema)
-            build, write = self._resolved(known.shape), _writer_by(written)
-            reader = _Reader(version.record, written, wanted, build, write)
+        reader = _Reader(version.record, written, wanted, self._resolved(known.shape), ours)
         self._readers[fingerprint] = reader
         return reader
 
@@ -224,19 +224,10 @@ class Codec:
 
 def _check_canonical(reader: _Reader, body: bytes, read: Any) -> None:
     """Avro has several forms of one value (long numbers padded, blocks cut); strangers get to use one."""
-    if reader.write(read) != body:
+    again = BytesIO()
+    schemaless_writer(again, reader.written, read)
+    if again.getvalue() != body:
         raise Undecodable("not_canonical", f"the bytes are not how {reader.name} is written")
-
-
-def _writer_by(schema: Any) -> Callable[[Any], bytes]:
-    """Writes what fastavro read by this schema."""
-
-    def write(read: Any) -> bytes:
-        out = BytesIO()
-        schemaless_writer(out, schema, read)
-        return out.getvalue()
-
-    return write
 
 
 def _resolve(reader: _Reader, body: bytes) -> Any:

@@ -39,7 +39,8 @@ def _copier_of(kind: Any) -> Callable[[Any, dict[str, Any]], Any]:
 
 def _replace(value: T, /, **changes: Any) -> T:
     """A copy with these fields changed. Raises `AttributeError` for a field that the value has not."""
-    copy: T = _copier_of(value.__class__)(value, changes)
+    kind: Any = value.__class__
+    copy: T = _copier_of(kind)(value, changes)
     return copy
 
 

@@ -84,6 +84,10 @@ class Shape:
         return None
 
 
+Part = tuple[str, Shape]
+"""What is written as a part of one record: an attribute's name (none for the record itself) and its shape."""
+
+
 def shape_of(cls: type, known: dict[type, Shape]) -> Shape:
     """The shape of a class, made once per `known`."""
     return known.get(cls) or Shape(cls, known)

@@ -13,9 +13,8 @@ from functools import lru_cache
 from typing import Any
 
 from .limits import ITEMS_MAX, item_weight
-from .shapes import Field, Shape
+from .shapes import Field, Part, Shape
 
-Part = tuple[str, Shape]
 Write = Callable[[Any], bytes]
 
 LONGS_KEPT = 256
