@@ -9,7 +9,7 @@ files, and against two other libraries.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from .limits import ITEMS_MAX, item_weight
@@ -29,7 +29,11 @@ class Writer:
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self._parts = tuple(parts)
-        self._write = _written(self._parts, {}, bounded=True)
+
+    @cached_property
+    def _write(self) -> Write:
+        """Made for the first record: who only reads a class makes none."""
+        return _written(self._parts, {}, bounded=True)
 
     def write(self, record: object) -> bytes:
         """The record's Avro body. TypeError names the field that does not fit; ValueError and OverflowError are of a value."""

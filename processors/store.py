@@ -55,8 +55,8 @@ CREATE TABLE IF NOT EXISTS tails (
     PRIMARY KEY (key, seq)
 );
 """
-"""`tails` has rows in the order of their writing: new events fill one page after another. By key, each would lie in another
-session's page, most of them in one more beside it, and all of these were written; a write took half as long again."""
+"""`tails` has rows in the order of their writing: new events fill one page after another. By key each lay in another session's
+page, and a long one in one more beside it: twice as many pages were written, in half as much time again."""
 
 _DROPPED = "DROP TABLE IF EXISTS marks; DROP TABLE IF EXISTS sessions; DROP TABLE IF EXISTS tails;"
 
