@@ -118,8 +118,7 @@ class Lane:
             is_stopping=self._stopping.is_set,
         )
         self._room = self._room_of(counted=runner.calls_once_in_threads(queue))
-        self._handing_in = threading.Lock()
-        self._burst = Burst(self._hand_in, self._break_off)
+        self._handing_in, self._burst = threading.Lock(), Burst(self._hand_in, self._break_off)
         self._error: BaseException | None = None
         self._look_at, self._warned, self._drained = 0.0, False, False
 
