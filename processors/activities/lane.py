@@ -93,14 +93,13 @@ class Lane:
         self.ended = threading.Event()
         self._runner, self._hit, self._monotonic = runner, hit, monotonic
         self._concurrency, self._sync_concurrency = concurrency, sync_concurrency
-        self._drain_ms = drain_ms
         self._stopping, self._moved = threading.Event(), threading.Event()
         self._waiting = Waiting(self._needs_thread, killers.holds_back)
         self._tasks: dict[asyncio.Task[None], Job] = {}
         self._threads = Threads(f"activity-{queue}", threads_max=sync_concurrency)
         self._in_threads = 0
         self._attempts = Attempts(killers)
-        self._superseded = superseded
+        self._superseded, self._drain_ms = superseded, drain_ms
         self._running = Running(runner, send=self.core.beat, monotonic=monotonic, over=superseded)
         superseded.tell(self._over)
         drop = partial(self._hand_in, body=None)
@@ -223,13 +222,14 @@ class Lane:
 
     def _wait_until_settled(self, left: Callable[[], int]) -> None:
         give_up = self._monotonic() + self._drain_ms / 1000
-        self.core.settle()
-        while left() and (wait := give_up - (now := self._monotonic())) > 0:
+        while True:
+            self._burst.send()
+            self.core.settle()
+            if not left() or (wait := give_up - (now := self._monotonic())) <= 0:
+                return
             self._look(now)
             self._moved.wait(min(wait, DRAIN_LOOK_MS / 1000))
             self._moved.clear()
-            self._burst.send()
-            self.core.settle()
 
     def _look(self, now: float) -> None:
         """Looks, now and then, for attempts that are past their time-out and go on, and gives them up."""
