@@ -28,6 +28,7 @@ from ...processors.workflow.driver import Stretch
 from ...projections.memory import MemoryViews
 from . import mistakes as wrong
 from . import state_mistakes as state_wrong
+from .admitting import ADMISSION_MUTANTS
 from .approval_mutants import APPROVAL_MUTANTS
 from .contract_mutants import CONTRACT_MUTANTS
 from .flooding import FLOOD_MUTANTS
@@ -171,6 +172,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "projector without position guard", plant((MemoryViews, "_guard", lambda *_: None)), seed=13
     ),
     *CONTRACT_MUTANTS,
+    *ADMISSION_MUTANTS,
     *APPROVAL_MUTANTS,
     *POLICY_MUTANTS,
     *IDENTITY_MUTANTS,
