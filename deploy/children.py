@@ -91,8 +91,7 @@ def _command_lines(cast: Cast) -> Iterator[tuple[str, list[str]]]:
     for queue in cast.queues:
         for number in range(cast.workers):
             name = f"worker-{queue}-{number}"
-            # Of several, one that was killed while they shared their partitions out could come back to none of them.
-            seat = ["--instance", f"{name}.{own}"] if cast.workers == 1 else []
+            seat = ["--instance", f"{name}.{own}"]
             yield (
                 name,
                 ["worker", cast.app_target, "--queue", queue, "--name", name, *seat, *limits],

@@ -17,6 +17,7 @@ from confluent_kafka import OFFSET_INVALID, Consumer, KafkaException, TopicParti
 from .kafka_client import KafkaLimits, connection, consuming, fault_of, patient_fault_of
 from .kafka_commit import OffsetCommits
 from .kafka_messages import Inbox, fetch
+from .kafka_orphans import Orphans
 from .protocol import Isolation, LogFault, Membership, Place, RebalanceListener, Record
 from .watchdog import Watch
 
@@ -63,6 +64,7 @@ class KafkaGroup:
         self._raised: BaseException | None = None
         self._consumer = Consumer(settings)
         self._commits = OffsetCommits(self._consumer, group, limits.call_timeout_ms / 1000)
+        self._orphans = Orphans(bootstrap, group, topics) if instance_id is not None else None
         self._consumer.subscribe(
             list(topics),
             on_assign=self._on_assign,
@@ -163,6 +165,8 @@ class KafkaGroup:
 
     def close(self) -> None:
         """See the protocol."""
+        if self._orphans is not None:
+            self._orphans.close()
         with self._watch("close"):
             if self._commits.finished():
                 self._consumer.close()  # whose listener may still commit what it gives up
@@ -200,6 +204,8 @@ class KafkaGroup:
             []
         )  # answers the rebalance; the partitions follow with their positions
         self._assigned.update(_places(partitions))
+        if self._orphans is not None:
+            self._orphans.begin()
         self._tell(self._listener.assigned, partitions)
 
     def _drop(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:

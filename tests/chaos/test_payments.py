@@ -83,11 +83,12 @@ def test_each_refund_is_paid_once_whoever_is_killed(
             assert sum(one.recovered for one in rig.of(LOOKED_UP)) > 0
             assert rig.resolve(book) == len(rig.waiting)
             rig.drive()
+            # Outcomes and events are two topics: the last session's events may be read after its end.
+            rig.drive(lambda: rig.of(ONCE, "uncertain", "open") == [])
             assert rig.violations() == []
     assert {outcome.kind for outcome in rig.done.values()} == {"completed"}
     assert [place for place, times in rig.seen.items() if times > 1] == []
     assert len(read_book(path)) == len(book)
-    assert rig.of(ONCE, "uncertain", "open") == []
 
 
 def kill_while_sessions_pay(rig: PaymentsRig, killer: Killer, running: Supervisor) -> None:

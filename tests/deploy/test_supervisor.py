@@ -53,8 +53,6 @@ def test_a_worker_keeps_its_seat_and_another_supervisors_has_another(desk: Desk)
 
     assert seat().startswith("worker-pay-0.")
     assert seat() != seat()
-    several = desk.supervisor(queues=["pay"], workers=2)._children["worker-pay-0"].arguments
-    assert "--instance" not in several
 
 
 def test_a_killed_child_is_started_again_at_once_under_its_name(desk: Desk) -> None:
