@@ -95,25 +95,31 @@ class Output:
 
     def __init__(self, most: int = REMEMBERED_MAX) -> None:
         self._most = most
-        self._lock = threading.Lock()
+        # What the garbage collector closes, or a signal, may print in the middle of this.
+        self._lock = threading.RLock()
         self._known: dict[str, None] = {}
-        self._texts: tuple[str, ...] = ()
+        self._texts: list[str] | None = []
+        """Null where it is to be put in order again: attempts are many, and lines of output few."""
 
     def remember(self, forms: list[str]) -> None:
         """Takes note of these; the oldest are forgotten."""
         with self._lock:
-            news = [form for form in forms if form not in self._known]
+            is_new = any(form not in self._known for form in forms)
             for form in forms:
                 self._known.pop(form, None)
                 self._known[form] = None
-            for form in list(self._known)[: -self._most]:
-                del self._known[form]
-            if news:
-                self._texts = tuple(_longest_first(set(self._known)))
+            while len(self._known) > self._most:
+                del self._known[next(iter(self._known))]
+            if is_new:
+                self._texts = None
 
     def hide(self, text: str) -> str:
         """The words without them."""
-        return _without(text, self._texts)
+        with self._lock:
+            if self._texts is None:
+                self._texts = _longest_first(set(self._known))
+            texts = self._texts
+        return _without(text, texts)
 
 
 OUTPUT = Output()
@@ -125,7 +131,7 @@ def _longest_first(forms: set[str]) -> list[str]:
     return sorted(forms, key=len, reverse=True)
 
 
-def _without(text: str, secrets: list[str] | tuple[str, ...]) -> str:
+def _without(text: str, secrets: list[str]) -> str:
     for secret in secrets:
         if secret in text:
             text = text.replace(secret, STAND_IN)
