@@ -35,6 +35,7 @@ from .flooding import FLOOD_MUTANTS
 from .identity_mistakes import IDENTITY_MUTANTS
 from .planting import Mutant, plant
 from .policy_mutants import POLICY_MUTANTS
+from .secrets import SECRET_MUTANTS
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
@@ -177,4 +178,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *POLICY_MUTANTS,
     *IDENTITY_MUTANTS,
     *FLOOD_MUTANTS,
+    *SECRET_MUTANTS,
 )
