@@ -10,7 +10,7 @@ import logging
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TextIO, cast
 
 import structlog
@@ -55,29 +55,22 @@ class Stderr(io.TextIOBase):
         sys.stderr.flush()
 
 
-class Masked(io.TextIOBase):
-    """A stream of this process without what `hide` takes out of each write; for bytes and descriptors it is that stream."""
+class Masked:
+    """A stream of this process without what `hide` takes out of each write; in all else, bytes and descriptor, that stream."""
 
     def __init__(self, stream: TextIO, hide: Callable[[str], str]) -> None:
         self._stream = stream
         self._hide = hide
 
     def write(self, text: str) -> int:
-        """Writes the rest."""
+        """Writes the rest, and says that it was all."""
         self._stream.write(self._hide(text))
         return len(text)
 
-    def flush(self) -> None:
-        """Flushes it."""
-        self._stream.flush()
-
-    def fileno(self) -> int:
-        """Its descriptor."""
-        return self._stream.fileno()
-
-    def isatty(self) -> bool:
-        """Whether somebody looks at it."""
-        return self._stream.isatty()
+    def writelines(self, lines: Iterable[str]) -> None:
+        """The same, line by line."""
+        for line in lines:
+            self.write(line)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)

@@ -159,6 +159,7 @@ def printed(form):
         logs.configure("info", form)
         logs.mask(OUTPUT.hide)
         logs.mask(OUTPUT.hide)  # a repeat changes nothing
+        assert sys.stderr.encoding == out.encoding
         yield out
 
 
@@ -184,6 +185,7 @@ def logs_and_prints():
     finally:
         log.removeHandler(own)
     print("prints", SECRET, json.dumps(SECRET), repr(SECRET))
+    sys.stdout.writelines([f"{SECRET}\n", "writes lines\n"])
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
@@ -199,6 +201,7 @@ def test_what_an_activity_logs_and_prints_is_without_them(form, monkeypatch):
     assert told.count("asks with ***") >= 3
     assert told.count("refused: ***") >= 4
     assert "prints *** " in told
+    assert "***\nwrites lines\n" in told
     for part in ("s3cret", "and its vault"):
         assert part not in told
 
