@@ -34,9 +34,11 @@ from ...projections.audit.blobs import stored
 from ...projections.audit.folds import refold
 from ...projections.audit.history import History
 from . import arriving, deciding, executing
+from .admitting import versions_are_current
 from .flooding import others_are_let_in
 from .payments import payments
 from .projecting import Database
+from .secrets import nobody_tells
 from .vouching import vouched
 
 ENGINE_HOLDS = (
@@ -94,6 +96,8 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
     findings.extend("I3", _disposed_once(evidence, events, commands))
     findings.extend("quotas", others_are_let_in(evidence))
     findings.extend("I21", _log_time(evidence, events))
+    findings.extend("I29", nobody_tells(world, database))
+    findings.extend("I7", versions_are_current(events, commands))
     findings.extend("I27", vouched(evidence, events, commands))
     load = partial(_load, world)
     findings.extend("I24", deciding.decisions_name_what_they_decide(events, commands, load))
