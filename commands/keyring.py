@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import get_args
 
+from ..events import freezing
 from ..events.errors import Rejected
 from . import models as m
 from .check import Refusal
@@ -101,7 +102,7 @@ class Key:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@freezing.dataclass(frozen=True, slots=True)
 class Evidence:
     """What vouched for a command: a key's id, or null where commands need no signature."""
 

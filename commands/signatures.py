@@ -18,6 +18,8 @@ import secrets
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from ..events.keyed import keyed_hash
+
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (
         Ed25519PrivateKey,
@@ -55,14 +57,14 @@ def signed_bytes(cluster_id: str, topic: str, key: bytes | None, value: bytes | 
 def sign(algorithm: str, secret: bytes, message: bytes) -> bytes:
     """The signature of these bytes by a secret (HMAC) or a private key (Ed25519)."""
     if algorithm == HMAC_SHA256:
-        return hmac.digest(secret, message, "sha256")
+        return keyed_hash(secret, message)
     return _private(secret).sign(message)
 
 
 def verifies(algorithm: str, known: bytes, message: bytes, signature: bytes) -> bool:
     """Whether the signature is of these bytes, by the secret (HMAC) or the public half (Ed25519) that is known."""
     if algorithm == HMAC_SHA256:
-        return hmac.compare_digest(hmac.digest(known, message, "sha256"), signature)
+        return hmac.compare_digest(keyed_hash(known, message), signature)
     from cryptography.exceptions import InvalidSignature
 
     try:

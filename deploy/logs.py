@@ -1,4 +1,7 @@
-"""Logs: structlog to stderr, a constant message plus fields; the standard library's loggers go the same way."""
+"""Logs: structlog to stderr, a constant message plus fields; the standard library's loggers go the same way.
+
+And what else a process writes: `mask` keeps the credentials of its activities out of all of it.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,8 @@ import logging
 import re
 import sys
 import time
-from collections.abc import Callable
-from typing import TextIO, cast
+from collections.abc import Callable, Iterable
+from typing import Any, TextIO, cast
 
 import structlog
 
@@ -52,6 +55,35 @@ class Stderr(io.TextIOBase):
         sys.stderr.flush()
 
 
+class Masked:
+    """A stream of this process without what `hide` takes out of each write; in all else, bytes and descriptor, that stream."""
+
+    def __init__(self, stream: TextIO, hide: Callable[[str], str]) -> None:
+        self._stream = stream
+        self._hide = hide
+
+    def write(self, text: str) -> int:
+        """Writes the rest, and says that it was all."""
+        self._stream.write(self._hide(text))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """The same, line by line."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def mask(hide: Callable[[str], str]) -> None:
+    """From now on all that is printed here and logged goes through `hide`, also by what keeps the stream it finds now."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if not isinstance(stream, Masked):
+            setattr(sys, name, Masked(stream, hide))
+
+
 class Handler(logging.StreamHandler[Stderr]):
     """Ours, to be told from those of others."""
 
@@ -81,7 +113,12 @@ def configure(level: str, form: str, *, process: str = "") -> None:
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, render],
+            # Tracebacks as text, here as well: those that the renderer draws show the values of variables.
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.format_exc_info,
+                render,
+            ],
         )
     )
     root = logging.getLogger()

@@ -17,10 +17,11 @@ from fastavro.read import SchemaResolutionError
 
 from ..schemas import Library, SchemaVersion, bundled
 from .errors import PayloadTooLarge, Undecodable
-from .flat import FlatReader, FlatWriter
 from .freezing import dataclass
+from .reading import Reader
 from .scan import SCAN_ABOVE, scan
-from .shapes import NAMESPACE, Shape, shape_of
+from .shapes import NAMESPACE, Part, Shape, shape_of
+from .writing import Writer
 
 FRAME = 5
 """Bytes of the framing: a zero and the schema id."""
@@ -54,18 +55,19 @@ class _Known:
     version: SchemaVersion
     frame: bytes
     shape: Shape
-    writer: FlatWriter
+    writer: Writer
     schema: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """How bytes of one fingerprint are read: `wanted` only where today's schema is another one."""
+    """How bytes of one fingerprint are read: `ours` by today's schema, `wanted` only where that is another one."""
 
     name: str
     written: Any
     wanted: Any
     build: Callable[[dict[str, Any]], Any]
+    ours: Reader | None
 
 
 class Codec:
@@ -100,17 +102,15 @@ class Codec:
         """The record as bytes. TypeError and ValueError name the field and the value; nothing is coerced."""
         cls = type(record) if self._wrapper is None else self._body_class(record)
         known = self._known.get(cls) or self._prepare(cls)
-        out = BytesIO()
-        out.write(known.frame)
         try:
-            known.writer.write(out, record)
+            body = known.writer.write(record)
         except (OverflowError, ValueError) as error:
             raise ValueError(known.writer.unstorable(record) or str(error)) from error
-        value = out.getvalue()
+        value = known.frame + body
         version = known.version
         if len(value) > self._value_max:
             raise PayloadTooLarge(version.record, size=len(value), limit=self._value_max)
-        return Encoded(version.fingerprint, value[FRAME:], value, version.record)
+        return Encoded(version.fingerprint, body, value, version.record)
 
     def decode(self, value: bytes | None, fingerprint: bytes | None) -> Any:
         """The record in a framed value, by the schema of the fingerprint, or of the frame's id without one."""
@@ -137,6 +137,11 @@ class Codec:
             if len(body) > self._value_max:
                 raise Undecodable("too_large", f"{len(body)} bytes, the limit is {self._value_max}")
             scan(reader.written, body)
+        record = reader.ours.read(body) if reader.ours is not None else None
+        return self._decode_any(reader, body) if record is None else record
+
+    def _decode_any(self, reader: _Reader, body: bytes) -> Any:
+        """By fastavro: what an older schema wrote, or others in their way, and what is wrong with it."""
         source = BytesIO(body)
         try:
             read = schemaless_reader(source, reader.written, None)
@@ -160,7 +165,7 @@ class Codec:
             raise TypeError(f"expected {wanted}, got {type(record).__name__}")
         return type(getattr(record, self._body_name))
 
-    def _parts(self, shape: Shape) -> list[tuple[str, Shape]]:
+    def _parts(self, shape: Shape) -> list[Part]:
         """What is written as one record: the lead and the body of a wrapper, or the record itself."""
         if self._wrapper is None:
             return [("", shape)]
@@ -178,7 +183,7 @@ class Codec:
         if named != lead + shape.names:
             raise TypeError(f"{version.file} has {named}, its class has {lead + shape.names}")
         frame = b"\0" + version.id.to_bytes(4, "big")
-        known = _Known(version, frame, shape, FlatWriter(self._parts(shape), schema), schema)
+        known = _Known(version, frame, shape, Writer(self._parts(shape)), schema)
         self._known[cls] = known
         return known
 
@@ -190,13 +195,13 @@ class Codec:
         if cls is None:
             raise Undecodable("wrong_record", f"{version.record} does not belong here")
         known = self._known.get(cls) or self._prepare(cls)
+        written = parse_schema(self._library.schema(version))
+        wanted, ours = None, None
         if version.fingerprint == known.version.fingerprint:
-            flat = FlatReader(self._parts(known.shape), known.schema, self._wrapper or cls)
-            reader = _Reader(version.record, flat.schema, None, flat.build)
+            ours = Reader(self._parts(known.shape), self._wrapper or cls)
         else:
-            written = parse_schema(self._library.schema(version))
             wanted = parse_schema(known.schema)
-            reader = _Reader(version.record, written, wanted, self._resolved(known.shape))
+        reader = _Reader(version.record, written, wanted, self._resolved(known.shape), ours)
         self._readers[fingerprint] = reader
         return reader
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .errors import InvalidPayload, PayloadTooLarge
+from .keyed import keyed_hash
 from .limits import PAYLOAD_MAX, TEXT_MAX
 from .records import Payload, Version
 from .shown import shown
@@ -78,7 +79,7 @@ def keyed_digest(data: bytes, digest_key: bytes) -> bytes:
         raise ValueError(
             "the digest key is empty: give the one of your settings, WAKEFUL_DIGEST_KEY"
         )
-    return hmac.digest(digest_key, data, "sha256")
+    return keyed_hash(digest_key, data)
 
 
 def action_digest(

@@ -1,6 +1,7 @@
-"""`replace` for the folds: what `dataclasses.replace` does, at about half the price for a value with many fields.
+"""`replace` for the folds: what `dataclasses.replace` does, at a fifth of the price for a value with many fields.
 
-It copies the slots as they are and sets those that change. `__init__` is not run again: nothing in it but assignments.
+The copy is made by a function of its class, of a twin that refuses no assignment, as in `freezing.py`. `__init__` is not
+run again: nothing in it but assignments.
 """
 
 from __future__ import annotations
@@ -8,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import fields
 from functools import cache
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 __all__ = ["replace"]
@@ -17,25 +17,30 @@ T = TypeVar("T")
 
 
 @cache
-def _slots_of(kind: type) -> tuple[Callable[[Any], tuple[Any, ...]], list[Callable[..., None]]]:
-    """What reads all fields of such a value, and what sets each, in the same order."""
+def _copier_of(kind: Any) -> Callable[[Any, dict[str, Any]], Any]:
+    """What copies such a value, with some fields changed."""
     names = [field.name for field in fields(kind)]
     if hasattr(kind, "__post_init__") or len(names) < 2:
         raise TypeError(
             f"{kind.__name__} is not made of two slots or more and nothing else: use dataclasses.replace"
         )
-    return attrgetter(*names), [getattr(kind, name).__set__ for name in names]
+    twin = type(kind.__name__, (), {"__slots__": kind.__slots__})
+    source = (
+        "def copier(value, changes):\n copy = _twin()\n"
+        + "".join(f" copy.{name} = value.{name}\n" for name in names)
+        + " for name in changes: setattr(copy, name, changes[name])\n"
+        " copy.__class__ = _kind\n return copy\n"
+    )
+    space: dict[str, Any] = {"_twin": twin, "_kind": kind}
+    exec(source, space)  # noqa: S102 names of fields and nothing else, as dataclasses do it
+    copier: Callable[[Any, dict[str, Any]], Any] = space["copier"]
+    return copier
 
 
 def _replace(value: T, /, **changes: Any) -> T:
     """A copy with these fields changed. Raises `AttributeError` for a field that the value has not."""
     kind: Any = value.__class__
-    read, setters = _slots_of(kind)
-    copy: T = object.__new__(kind)
-    for set_slot, kept in zip(setters, read(value), strict=True):
-        set_slot(copy, kept)
-    for name, changed in changes.items():
-        object.__setattr__(copy, name, changed)
+    copy: T = _copier_of(kind)(value, changes)
     return copy
 
 

@@ -1,29 +1,22 @@
-"""Classes and their Avro form: checks, packs and builds one frozen dataclass, field for field.
+"""Classes and their Avro form: what a frozen dataclass is made of, what is wrong with one, and how one is built.
 
-fastavro coerces (5.9 becomes 5 in a long, True becomes 1), guesses union branches, and fills what is missing.
-So every value is checked here first, by exact type, and each union value carries its branch. The check is one
-set look-up: the types of a record's values, seen before or not.
+Avro libraries coerce (5.9 becomes 5 in a long, True becomes 1), guess union branches, and fill what is missing. So
+every value is checked by exact type where it is written (`writing.py`), and `fault` says which one does not fit.
 """
 
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
-from operator import attrgetter
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 NAMESPACE = "wakeful.v1"
 
 PRIMITIVES: dict[type, str] = {str: "string", int: "long", bytes: "bytes", bool: "boolean"}
 
-KINDS_MAX = 4_096
-"""Combinations of types remembered per class; only nullable fields vary, so that is 12 of them."""
-
 SHOWN_MAX = 60
 """Characters of a value that a message shows."""
-
-Step = tuple[int, Callable[[Any], object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +29,9 @@ class Field:
     many: bool
     nullable: bool
 
-    def avro(self) -> str:
-        """Name of the field's own type in Avro, as a union branch is named."""
-        return PRIMITIVES[self.kind] if self.shape is None else self.shape.name
-
 
 class Shape:
-    """One class, prepared: `pack` gives what fastavro writes, `build` takes what fastavro read."""
+    """One class, prepared: `fault` and `unstorable` say what cannot be written, `build` takes what fastavro read."""
 
     def __init__(self, cls: type, known: dict[type, Shape]) -> None:
         known[cls] = self
@@ -51,28 +40,9 @@ class Shape:
         self.name = f"{NAMESPACE}.{cls.__name__}"
         self.fields = tuple(_field(f.name, hints[f.name], known) for f in fields(cls))
         self.names = tuple(f.name for f in self.fields)
-        self._get = _getter(self.names)
-        self._packs: dict[tuple[type, ...], tuple[Step, ...]] = {}
         self._builds = tuple(
             (f.name, builder(f)) for f in self.fields if f.shape is not None or f.many
         )
-
-    def pack(self, record: object) -> dict[str, Any]:
-        """The record as fastavro takes it; TypeError or ValueError name the field and the value."""
-        try:
-            values = self._get(record)
-        except AttributeError as error:
-            raise TypeError(self.fault(record) or str(error)) from error
-        kinds = tuple(map(type, values))
-        steps = self._packs.get(kinds)
-        if steps is None:
-            steps = self._admit(record, kinds)
-        if not steps:
-            return dict(zip(self.names, values, strict=True))
-        packed = list(values)
-        for index, convert in steps:
-            packed[index] = convert(packed[index])
-        return dict(zip(self.names, packed, strict=True))
 
     def build(self, read: dict[str, Any]) -> Any:
         """The record from what fastavro read with this shape's schema as the reader's."""
@@ -113,18 +83,9 @@ class Shape:
                     return f"{where}: expected text without lone surrogates, got {_told(item)}"
         return None
 
-    def _admit(self, record: object, kinds: tuple[type, ...]) -> tuple[Step, ...]:
-        fault = self.fault(record)
-        if fault is not None:
-            raise TypeError(fault)
-        steps = tuple(
-            (index, _packer(field))
-            for index, (field, kind) in enumerate(zip(self.fields, kinds, strict=True))
-            if kind is not types.NoneType and (field.many or field.nullable or field.shape)
-        )
-        if len(self._packs) < KINDS_MAX:
-            self._packs[kinds] = steps
-        return steps
+
+Part = tuple[str, Shape]
+"""What is written as a part of one record: an attribute's name (none for the record itself) and its shape."""
 
 
 def shape_of(cls: type, known: dict[type, Shape]) -> Shape:
@@ -143,37 +104,6 @@ def _field(name: str, hint: Any, known: dict[type, Shape]) -> Field:
     if (many and nullable) or not (hint in PRIMITIVES or is_dataclass(hint)):
         raise TypeError(f"{name}: the stored format has no place for {hint}")
     return Field(name, hint, None if hint in PRIMITIVES else shape_of(hint, known), many, nullable)
-
-
-def _getter(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
-    """All fields at once; attrgetter alone gives a bare value where there is one name only."""
-    get = attrgetter(*names)
-    return get if len(names) > 1 else lambda record: (get(record),)
-
-
-def _packer(field: Field) -> Callable[[Any], object]:
-    shape, branch = field.shape, field.avro()
-    if field.many:
-        return many_packer(field)
-    if shape is None:
-        return lambda value: (branch, value)
-    if field.nullable:
-        return lambda value: (branch, shape.pack(value))
-    return shape.pack
-
-
-def many_packer(field: Field) -> Callable[[Any], object]:
-    shape, kind, name = field.shape, field.kind, field.name
-
-    def pack(values: tuple[Any, ...]) -> list[object]:
-        if shape is not None:
-            return [shape.pack(value) for value in values]
-        for value in values:
-            if type(value) is not kind:
-                raise TypeError(f"{name}: expected {kind.__name__}, got {_told(value)}")
-        return list(values)
-
-    return pack
 
 
 def builder(field: Field) -> Callable[[Any], object]:

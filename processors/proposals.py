@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from ..commands.authority import Authority
 from ..commands.check import Facts, Refusal
 from ..commands.decisions import Fresh
+from ..events import freezing
 from ..events import records as r
 from ..events.blobs import BLOB_FAULTS, fetch
 from ..events.errors import InvalidPayload, WakefulError
@@ -28,7 +29,7 @@ REVIEW_EXPIRES_MS = 7 * 24 * 3_600_000
 """How long an attempt that is withheld may wait for it."""
 
 
-@dataclass(frozen=True, slots=True)
+@freezing.dataclass(frozen=True, slots=True)
 class OpenProposals:
     """`Proposals` of one session: they are in its journal, and their activities in the app."""
 

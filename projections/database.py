@@ -44,6 +44,7 @@ def connect(
         url,
         autocommit=True,
         connect_timeout=CONNECT_MAX_S,
+        client_encoding="UTF8",  # any text can be sent; what the database cannot hold, the database refuses
         options=f"-c statement_timeout={limit_ms} -c TimeZone=UTC -c jit=off "
         f"-c default_transaction_read_only={read_only}",
         application_name="wakeful",

@@ -24,11 +24,13 @@ def record(envelope: r.Envelope, body: Recorded) -> Change:
     ledger = Values(envelope, body.activity_id)
     row = ledger.row
     match body:
-        case r.LateResultRecorded():
-            return ledger.change(LEDGER, raises="late_results")
         case r.ActivityRequested():
             _intent(ledger, envelope, body)
             return ledger.change(LEDGER, creates=True)
+        case r.ActivityCompleted():  # as often as a request, so it is asked for early
+            _settled(ledger, envelope, body)
+        case r.LateResultRecorded():
+            return ledger.change(LEDGER, raises="late_results")
         case r.ActivityStarted():
             row["started_at_ms"] = envelope.at_ms
             ledger.text("worker", body.worker)

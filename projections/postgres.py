@@ -14,6 +14,7 @@ from typing import Any
 
 import psycopg
 from psycopg import pq, sql
+from pydantic_core import to_json
 
 from ..events.log.protocol import Place
 from .database import ANSWER_MAX_MS, connect
@@ -62,8 +63,6 @@ ON CONFLICT DO NOTHING
 _STORED_GAPS = """
 SELECT topic, partition, log_offset, reason, detail FROM {tables}.gaps ORDER BY topic, partition, log_offset
 """
-
-_ENCODE = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
 class PostgresViews:
@@ -137,7 +136,7 @@ class PostgresViews:
                 moved = connection.execute(self._move, (json.dumps(moves),))
                 for table, rows in batch.rows.items():
                     if rows:
-                        connection.execute(self._store[table], (_ENCODE(rows),))
+                        connection.execute(self._store[table], (to_json(rows).decode(),))
                 if batch.gaps:
                     connection.execute(
                         self._gaps, (json.dumps([_gap_row(gap) for gap in batch.gaps]),)

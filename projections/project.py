@@ -12,7 +12,7 @@ from .rows import SESSIONS, Change
 from .sessions import RUNNING
 from .values import Values
 
-_WAKES = (r.ActivityCompleted, r.ActivityFailed, r.ActivityResolved)
+_WAKES = frozenset({r.ActivityCompleted, r.ActivityFailed, r.ActivityResolved})
 """What may end a session's wait, where the activity was uncertain."""
 
 _Noted = (
@@ -51,7 +51,7 @@ def project(event: r.Event) -> list[Change]:
             | r.ActivityCancelled()
             | r.LateResultRecorded()
         ):
-            if isinstance(body, _WAKES):
+            if type(body) in _WAKES:
                 session.row.update(RUNNING)
             return [_noted(session, envelope), outcome, ledger.record(envelope, body)]
         case r.ApprovalRequested():

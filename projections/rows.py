@@ -40,13 +40,9 @@ class Table:
 
     def blank(self, key: Key) -> Row:
         """A row before its first change."""
-        row: Row = dict(zip(self.key, key, strict=True))
-        row.update(self._blank)
+        row = _BLANKS[self.name].copy()
+        row.update(zip(self.key, key, strict=True))
         return row
-
-    @property
-    def _blank(self) -> Row:
-        return _BLANKS[self.name]
 
 
 _SESSION = {"tenant": "text", "session_id": "text"}
@@ -198,7 +194,7 @@ _COUNTS = {
     "next_valid": "[]",
 }
 _BLANKS: dict[str, Row] = {
-    name: {column: _COUNTS.get(column) for column in table.columns}
+    name: {column: _COUNTS.get(column) for column in table.all_columns}
     for name, table in TABLES.items()
 }
 
@@ -223,17 +219,17 @@ class Change(NamedTuple):
 
 def fold(row: Row, change: Change) -> None:
     """Applies one change to its row, in place."""
-    values = change.values
-    if change.escaped or row[ESCAPED]:
+    _, _, values, raises, escaped, _, releases, heard = change
+    if escaped or row[ESCAPED]:
         kept = set(row[ESCAPED].split()) - values.keys()
-        row[ESCAPED] = " ".join(sorted(kept.union(change.escaped)))
+        row[ESCAPED] = " ".join(sorted(kept.union(escaped)))
     row.update(values)
-    if change.raises is not None:
-        row[change.raises] += 1
-    if change.releases:
+    if raises is not None:
+        row[raises] += 1
+    if releases:
         row["status"] = row["resting_status"]
-    if change.heard > -1 and change.heard > row["command_offset"]:
-        row["command_offset"] = change.heard
+    if heard > -1 and heard > row["command_offset"]:
+        row["command_offset"] = heard
 
 
 def fold_all(rows: Rows, changes: Iterable[Change], touched: Rows | None = None) -> None:

@@ -2,7 +2,7 @@
 
 A mark is a record of the dead letters' topic, in the letter's own partition: its key is the letter's id
 (`partition@offset`), it has no value, and its headers say what was done and by whom. It lies behind its letter, so
-retention takes the letter first. Sending back and marking are one transaction under one name: of two people who do
+retention takes the letter first. Whoever asks for one tenant finds its letters, and those whose key names nobody's. Sending back and marking are one transaction under one name: of two people who do
 it at once one is fenced, so a letter is sent back once, and a repeat finds the mark and does nothing.
 """
 
@@ -84,23 +84,40 @@ def mark_in(record: Record) -> Mark | None:
     return Mark(how, by, record.timestamp_ms)
 
 
-def newest_letters(log: Log, topics: Topics, limit: int, *, all_of_them: bool = False) -> Letters:
+def is_of(record: Record, tenant: str | None) -> bool:
+    """Whether a letter is this tenant's, or nobody's by its key; any is where no tenant is asked for."""
+    named, slash, _ = (record.key or b"").partition(b"/")
+    return tenant is None or not slash or named == tenant.encode()
+
+
+def newest_letters(
+    log: Log,
+    topics: Topics,
+    limit: int,
+    *,
+    all_of_them: bool = False,
+    tenant: str | None = None,
+) -> Letters:
     """The newest so many that nobody has dealt with, or of all of them; with the marks of those that were."""
     ends = _ends(log, topics)
     back = limit * SPREAD
     while True:
         starts = {place: max(first, end - back) for place, (first, end) in ends.items()}
         found = _read(log, starts)
-        chosen = found.records if all_of_them else found.open
+        shown = found.records if all_of_them else found.open
+        chosen = [record for record in shown if is_of(record, tenant)]
         if len(chosen) >= limit or all(at == ends[place][0] for place, at in starts.items()):
             return Letters(chosen[-limit:], found.marks)
         back *= 4
 
 
-def open_letters(log: Log, topics: Topics, reason: str) -> list[Record]:
+def open_letters(
+    log: Log, topics: Topics, reason: str, *, tenant: str | None = None
+) -> list[Record]:
     """All letters of this reason that nobody has dealt with, the oldest first; `Stopped` where none ever had it."""
     found = _read(log, {place: first for place, (first, _) in _ends(log, topics).items()})
-    causes = {id_of(r): cause for r in found.records if (cause := dead_letter_in(r.headers))}
+    mine = [record for record in found.records if is_of(record, tenant)]
+    causes = {id_of(r): cause for r in mine if (cause := dead_letter_in(r.headers))}
     reasons = sorted({cause.reason for cause in causes.values()})
     if reason not in reasons:
         there_are = f"there are {', '.join(reasons)}" if reasons else "there are no letters"
@@ -108,8 +125,10 @@ def open_letters(log: Log, topics: Topics, reason: str) -> list[Record]:
     return [r for r in found.open if id_of(r) in causes and causes[id_of(r)].reason == reason]
 
 
-def find_letter(log: Log, topics: Topics, letter: str) -> tuple[Record, Mark | None]:
-    """The letter of this id and its mark; `Stopped` where there is none."""
+def find_letter(
+    log: Log, topics: Topics, letter: str, *, tenant: str | None = None
+) -> tuple[Record, Mark | None]:
+    """The letter of this id and its mark; `Stopped` where there is none, in the same words where it is another's."""
     match = _ID.fullmatch(letter)
     if match is None:
         raise Stopped(
@@ -122,7 +141,7 @@ def find_letter(log: Log, topics: Topics, letter: str) -> tuple[Record, Mark | N
         if offset >= first:
             found = _read(log, {place: offset})
             for record in found.records:
-                if record.offset == offset:
+                if record.offset == offset and is_of(record, tenant):
                     return record, found.marks.get(id_of(record))
     raise Stopped(Exit.NOT_FOUND, f"no dead letter {letter}: see 'wakeful dlq list'")
 

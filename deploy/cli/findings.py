@@ -148,7 +148,7 @@ def of_letters(letters: Sequence[tuple[int, str]], now_ms: int) -> Finding:
     reasons = ", ".join(f"{count} {reason}" for reason, count in late.most_common())
     many = "at least " if late.total() >= LETTERS_MAX else ""
     told = f"{many}{late.total()} in the last {span(LETTERS_LATE_MS)}: {reasons}"
-    return Finding("dead letters", "advice", told, "see them with 'wakeful dlq list'")
+    return Finding("dead letters", "advice", told, "see them with 'wakeful dlq list --all-tenants'")
 
 
 def of_settings(given: Settings) -> list[Finding]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,6 +14,7 @@ from .context import AsJson, check_limit, kafka, settings
 
 if TYPE_CHECKING:
     from ...events.log.protocol import Record
+    from ..settings import Settings
     from .dealing import Dealt, How, Mark
 
 app = typer.Typer(
@@ -32,6 +34,9 @@ Chosen = Annotated[
 OfReason = Annotated[
     str | None, typer.Option(help="All letters of this reason that nobody has dealt with.")
 ]
+AllTenants = Annotated[
+    bool, typer.Option("--all-tenants", help="Also those of other tenants than WAKEFUL_TENANT.")
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
@@ -42,16 +47,19 @@ def list_(
         bool, typer.Option("--all", help="Also those that were redriven or dropped.")
     ] = False,
     limit: Annotated[int, typer.Option(help="The newest so many.")] = 50,
+    all_tenants: AllTenants = False,
     as_json: AsJson = False,
 ) -> None:
-    """List dead letters that nobody has dealt with, the oldest first."""
+    """List dead letters that nobody has dealt with, the oldest first: this tenant's, and those that name none."""
     from .dealing import id_of, newest_letters
     from .output import note, table, when, write_json
 
     given = settings()
     check_limit(limit, most=10_000)
     with kafka(given) as log:
-        found = newest_letters(log, given.topics, limit, all_of_them=all_of_them)
+        found = newest_letters(
+            *(log, given.topics, limit), all_of_them=all_of_them, tenant=_whose(given, all_tenants)
+        )
     rows = [_row(record, found.marks.get(id_of(record))) for record in found.records]
     if as_json:
         write_json(rows)
@@ -82,6 +90,7 @@ def show(
     raw: Annotated[
         bool, typer.Option("--raw", help="Write its bytes to stdout and nothing else.")
     ] = False,
+    all_tenants: AllTenants = False,
     as_json: AsJson = False,
 ) -> None:
     """Show one dead letter: cause, origin, headers, and what its bytes say if they say anything."""
@@ -90,7 +99,7 @@ def show(
 
     given = settings()
     with kafka(given) as log:
-        record, mark = find_letter(log, given.topics, letter)
+        record, mark = find_letter(log, given.topics, letter, tenant=_whose(given, all_tenants))
     if raw:
         sys.stdout.buffer.write(record.value or b"")
         return
@@ -115,6 +124,7 @@ def redrive(
     *,
     reason: OfReason = None,
     yes: Yes = False,
+    all_tenants: AllTenants = False,
     actor: Actor = None,
     as_json: AsJson = False,
 ) -> int:
@@ -123,7 +133,8 @@ def redrive(
     A repeat sends nothing. The session decides as ever: what it has applied before under the same command id is a
     repeat and changes nothing, and what was issued too long ago is refused as too_old, which gives a new letter.
     """
-    return _deal("redriven", letters or [], reason, yes=yes, actor=actor, as_json=as_json)
+    asked = _Asked(letters or [], reason, yes=yes, all_tenants=all_tenants, actor=actor)
+    return _deal("redriven", asked, as_json=as_json)
 
 
 @app.command("drop")
@@ -132,36 +143,48 @@ def drop(
     *,
     reason: OfReason = None,
     yes: Yes = False,
+    all_tenants: AllTenants = False,
     actor: Actor = None,
     as_json: AsJson = False,
 ) -> int:
     """Mark dead letters as dealt with: 'list' shows them no more; they stay as long as the topic keeps them."""
-    return _deal("dropped", letters or [], reason, yes=yes, actor=actor, as_json=as_json)
+    asked = _Asked(letters or [], reason, yes=yes, all_tenants=all_tenants, actor=actor)
+    return _deal("dropped", asked, as_json=as_json)
 
 
-def _deal(
-    how: How,
-    letters: list[str],
-    reason: str | None,
-    *,
-    yes: bool,
-    actor: str | None,
-    as_json: bool,
-) -> int:
+@dataclass(frozen=True)
+class _Asked:
+    """Which letters are to be dealt with, and by whom."""
+
+    letters: list[str]
+    reason: str | None
+    _: KW_ONLY
+    yes: bool
+    all_tenants: bool
+    actor: str | None
+
+
+def _whose(given: Settings, all_tenants: bool) -> str | None:  # noqa: FBT001 as the option is
+    return None if all_tenants else given.tenant
+
+
+def _deal(how: How, asked: _Asked, *, as_json: bool) -> int:
     from .dealing import deal, find_letter, id_of, open_letters, why_not_sent_back
 
+    letters, reason = asked.letters, asked.reason
     if bool(letters) == (reason is not None):
         raise Stopped(
             Exit.USAGE,
             "say which letters: their ids, as 'wakeful dlq list' shows them, or --reason",
         )
     given = settings()
+    whose = _whose(given, asked.all_tenants)
     with kafka(given) as log:
         if reason is None:
             ids = dict.fromkeys(letters)  # each once
-            chosen = [find_letter(log, given.topics, letter)[0] for letter in ids]
+            chosen = [find_letter(log, given.topics, one, tenant=whose)[0] for one in ids]
         else:
-            chosen = open_letters(log, given.topics, reason)
+            chosen = open_letters(log, given.topics, reason, tenant=whose)
         why_not = {}
         if how == "redriven":
             found = ((id_of(record), why_not_sent_back(record, given.topics)) for record in chosen)
@@ -173,8 +196,8 @@ def _deal(
                 f"letter {letter} cannot be sent back: {why}; nothing was sent, 'wakeful dlq drop {letter}' puts it away",
             )
         chosen = [record for record in chosen if id_of(record) not in why_not]
-        _ask(how, len(chosen), yes=yes)
-        dealt = deal(log, given.topics, chosen, how, actor or given.actor)
+        _ask(how, len(chosen), yes=asked.yes)
+        dealt = deal(log, given.topics, chosen, how, asked.actor or given.actor)
     return _tell(how, dealt, why_not, as_json=as_json)
 
 

@@ -153,7 +153,13 @@ def publish(
 
 
 @app.command("show")
-def show(*, as_json: AsJson = False) -> None:
+def show(
+    *,
+    all_tenants: Annotated[
+        bool, typer.Option("--all-tenants", help="Also who has which role in other tenants.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
     """Show the policy set in force: its policies, who has which role, and which processors decide by it."""
     from ...events.log.kafka_survey import members
     from ..policies import show as read
@@ -165,7 +171,7 @@ def show(*, as_json: AsJson = False) -> None:
         shown = read(log, given)
         live = members(given.kafka_servers, processors_group(given))
     if as_json:
-        write_json(_plain(shown, live))
+        write_json(_plain(shown, live, None if all_tenants else given.tenant))
         return
     if shown.damaged:
         note(f"{shown.damaged}: publish a set that can be read")
@@ -189,7 +195,11 @@ def show(*, as_json: AsJson = False) -> None:
     block(found.policies)
     table(
         ("tenant", "role", "who has it"),
-        [(one.tenant, one.role, ", ".join(one.actors)) for one in found.roles],
+        [
+            (one.tenant, one.role, ", ".join(one.actors))
+            for one in found.roles
+            if all_tenants or one.tenant == given.tenant
+        ],
     )
     table(("processor", "decides by"), [(name, _by(shown, name)) for name in live])
 
@@ -214,7 +224,7 @@ def _by(shown: Shown, processor: str) -> str:
     )
 
 
-def _plain(shown: Shown, live: list[str]) -> dict[str, Any]:
+def _plain(shown: Shown, live: list[str], tenant: str | None) -> dict[str, Any]:
     found = shown.published
     processors = {
         name: shown.seen[name].policy_offset if name in shown.seen else None for name in live
@@ -233,7 +243,9 @@ def _plain(shown: Shown, live: list[str]) -> dict[str, Any]:
         "damaged": shown.damaged,
         "policies": found.policies,
         "roles": [
-            {"tenant": one.tenant, "role": one.role, "actors": one.actors} for one in found.roles
+            {"tenant": one.tenant, "role": one.role, "actors": one.actors}
+            for one in found.roles
+            if tenant in (None, one.tenant)
         ],
         "arguments": [
             {"tool": one.tool, "name": one.name, "kind": one.kind} for one in found.arguments

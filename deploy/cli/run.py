@@ -126,6 +126,7 @@ def worker(
 ) -> int:
     """Run one worker in this process; it runs the app's activities."""
     given = _with_logs("worker")
+    _mask_output()
 
     def work() -> Exit:
         from ...processors.activities.worker import CONCURRENCY_DEFAULT, SYNC_CONCURRENCY_DEFAULT
@@ -188,6 +189,14 @@ def _with_logs(process: str) -> Settings:
     given = load_settings(os.environ)
     logs.configure(given.log, given.log_format, process=process)
     return given
+
+
+def _mask_output() -> None:
+    """What activities are given to use, and whoever logs it, is in no file."""
+    from ...processors.activities.hidden import OUTPUT
+    from ..logs import mask
+
+    mask(OUTPUT.hide)
 
 
 def _end(work: Callable[[], Exit]) -> int:

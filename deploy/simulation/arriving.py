@@ -12,6 +12,7 @@ from ...events.records import Event
 from ...events.state import State
 from ...processors.simulation.attempts import Start
 from ...processors.simulation.tools import check_outcome
+from ...processors.workflow.facts import is_asked
 from .payments import Load
 
 
@@ -117,10 +118,10 @@ def progress(events: Sequence[Event], starts: Iterable[Start]) -> Iterator[str]:
 
 
 def reads_are_free(events: Sequence[Event]) -> Iterator[str]:
-    """What changes nothing asks nobody."""
+    """What changes nothing asks nobody, unless policy does."""
     for event in events:
         body = event.body
-        if isinstance(body, r.ApprovalRequested) and body.contract == "read":
+        if is_asked(body) and isinstance(body, r.ApprovalRequested) and body.contract == "read":
             yield f"{event.envelope.session_id} asks for approval of {body.name}, which changes nothing"
         if (
             isinstance(body, r.ActivityRequested)
@@ -138,8 +139,8 @@ def steps_go_on(events: Sequence[Event]) -> Iterator[str]:
             turn, step = getattr(event.body, "turn", None), getattr(event.body, "step", None)
             if turn is None or step is None or isinstance(event.body, r.NondeterminismFound):
                 continue
-            if isinstance(event.body, r.ApprovalRequested) and event.body.supersedes is not None:
-                continue  # the step of the proposal whose place it takes
+            if isinstance(event.body, r.ApprovalRequested) and not is_asked(event.body):
+                continue  # the step of the proposal whose place it takes, or of the activity that waits for it
             if (turn, step) in seen:
                 yield f"{session} asked for step {step} of turn {turn} twice"
             seen.add((turn, step))

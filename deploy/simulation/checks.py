@@ -33,10 +33,12 @@ from ...projections.audit import CHECKS, Evidence, asked_by, evidence_from_log
 from ...projections.audit.blobs import stored
 from ...projections.audit.folds import refold
 from ...projections.audit.history import History
-from . import arriving, deciding
+from . import arriving, deciding, executing
+from .admitting import versions_are_current
 from .flooding import others_are_let_in
 from .payments import payments
 from .projecting import Database
+from .secrets import nobody_tells
 from .vouching import vouched
 
 ENGINE_HOLDS = (
@@ -94,11 +96,15 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
     findings.extend("I3", _disposed_once(evidence, events, commands))
     findings.extend("quotas", others_are_let_in(evidence))
     findings.extend("I21", _log_time(evidence, events))
+    findings.extend("I29", nobody_tells(world, database))
+    findings.extend("I7", versions_are_current(events, commands))
     findings.extend("I27", vouched(evidence, events, commands))
     load = partial(_load, world)
     findings.extend("I24", deciding.decisions_name_what_they_decide(events, commands, load))
     control = world.log.dump(world.topics.control)
     findings.extend("I25", deciding.decisions_are_allowed(control, events))
+    findings.extend("I25a", executing.attempts_have_authority(control, events))
+    findings.extend("I25n", executing.approvals_are_of_now(control, events))
     findings.extend("I25f", deciding.policies_are_fresh(world, events))
     if rested:
         findings.extend("I25p", deciding.policies_arrive(world))

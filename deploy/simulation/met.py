@@ -8,6 +8,8 @@ from typing import get_args
 from ...events import contracts as words
 from ...events import records as r
 
+KINDS = ("fact: ", "row: ", "gate: ")
+
 FACTS = frozenset(fact.__name__ for fact in get_args(r.EventBody))
 
 ROWS = frozenset(
@@ -34,10 +36,26 @@ ROWS = frozenset(
 )
 """How an attempt began and how its call ended, by contract; a call whose reply is lost raised a ConnectionError."""
 
+GATES = frozenset(
+    {
+        *(
+            f"withheld by {fact}"
+            for fact in ("ActivityRequested", "ActivityRetried", "ActivityReturned")
+        ),
+        *(f"void by {why}" for why in ("authority", "policy_changed", "artifact_changed")),
+        "dispatched once approved",
+        "withheld once more",
+        "not approved",
+        "withheld without a rule of its own",
+        "cancelled while withheld",
+    }
+)
+"""What became of attempts at which authority was looked."""
+
 SIGNS = frozenset({"queued for longer than a heartbeat", "attempts stopped", "beats"})
 
 
 def unmet(counts: Counter[str]) -> set[str]:
     """What no schedule of these has met."""
-    met = {name.partition(": ")[2] for name in counts if name.startswith(("fact: ", "row: "))}
-    return {*((FACTS | ROWS) - met), *(sign for sign in SIGNS if not counts[sign])}
+    met = {name.partition(": ")[2] for name in counts if name.startswith(KINDS)}
+    return {*((FACTS | ROWS | GATES) - met), *(sign for sign in SIGNS if not counts[sign])}

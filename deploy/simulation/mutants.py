@@ -28,12 +28,15 @@ from ...processors.workflow.driver import Stretch
 from ...projections.memory import MemoryViews
 from . import mistakes as wrong
 from . import state_mistakes as state_wrong
+from .admitting import ADMISSION_MUTANTS
 from .approval_mutants import APPROVAL_MUTANTS
 from .contract_mutants import CONTRACT_MUTANTS
 from .flooding import FLOOD_MUTANTS
+from .gate_mutants import GATE_MUTANTS
 from .identity_mistakes import IDENTITY_MUTANTS
 from .planting import Mutant, plant
 from .policy_mutants import POLICY_MUTANTS
+from .secrets import SECRET_MUTANTS
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
@@ -171,8 +174,11 @@ MUTANTS: tuple[Mutant, ...] = (
         "projector without position guard", plant((MemoryViews, "_guard", lambda *_: None)), seed=13
     ),
     *CONTRACT_MUTANTS,
+    *ADMISSION_MUTANTS,
     *APPROVAL_MUTANTS,
     *POLICY_MUTANTS,
+    *GATE_MUTANTS,
     *IDENTITY_MUTANTS,
     *FLOOD_MUTANTS,
+    *SECRET_MUTANTS,
 )

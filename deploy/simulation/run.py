@@ -22,6 +22,7 @@ from ...processors.simulation.plan import Plan
 from ...processors.simulation.world import Trace, World
 from .checks import Findings, check
 from .equality import against_the_model, states
+from .executing import gates
 from .projecting import Database, ProjectorActor
 
 CRITICAL = 50
@@ -153,5 +154,6 @@ def _count(world: World, events: Sequence[Event], result: Result) -> None:
         result.counts["events"] += 1
         if isinstance(event.body, r.CommandRefused):
             result.counts["commands refused"] += 1
+    result.counts += gates(events)
     result.counts["commands"] += len(world.log.dump(world.topics.commands))
     result.counts["sessions"] += len(sessions)

@@ -21,6 +21,7 @@ from enum import Enum
 from ...commands.models import HeartbeatActivity
 from ...events.keys import attempt_id
 from ...events.records import ActivityTask, Payload
+from .hidden import Hidden
 
 SHARE = 3
 """Beats per heartbeat_ms at most: two may be lost before the third is late."""
@@ -80,6 +81,8 @@ class Beats:
         """`cancel` ends the body where that is possible; a sync one learns of it when it asks."""
         self.task = task
         self.stopped: Stop | None = None
+        self.hidden = Hidden()
+        """What its progress may not tell; known once its function is called."""
         self.told = False
         """Whether the body was told that it is stopped, so that its result may be half of one."""
         self._worker_id = worker_id
@@ -99,9 +102,10 @@ class Beats:
         self._on_its_way: Beat | None = None
         self._next_at = self._alive_at = monotonic()
 
-    def begin(self) -> None:
-        """Starts the processor's clock, where the task has one; a repeat changes nothing."""
+    def begin(self, hidden: Hidden | None = None) -> None:
+        """Starts the processor's clock, where the task has one; a repeat changes nothing but what is `hidden`."""
         with self._lock:
+            self.hidden = hidden or self.hidden
             if self._clocked and not self._begun:
                 self._next_at = self._alive_at = self._monotonic()
                 self._send(self._next_at)

@@ -148,7 +148,7 @@ class Driver:
             return
         if not self._attempts.call(attempt.job):
             raise Spoken
-        self._running.begins(attempt.job)
+        self._running.begins(attempt.job, step.call.hidden)
         self._hit("w.dispatched")
 
     async def _rest(self, attempt: Attempt, ms: int) -> None:

@@ -50,7 +50,7 @@ def heartbeat(progress: object = None) -> None:
     beats = inside.beats
     if beats.is_stopped():
         beats.beat(None)
-    beats.beat(None if progress is None else _payload(beats.task.name, progress, inside.digest_key))
+    beats.beat(None if progress is None else _payload(beats, progress, inside.digest_key))
 
 
 def progress(kind: type[T]) -> T | None:
@@ -100,14 +100,15 @@ def _refuse(what: str) -> NoReturn:
     )
 
 
-def _payload(name: str, told: object, digest_key: bytes) -> Payload:
-    """Taken as it is now, so that the activity may go on changing it."""
+def _payload(beats: Beats, told: object, digest_key: bytes) -> Payload:
+    """Taken as it is now, so that the activity may go on changing it; without the secrets of its credentials."""
+    name = beats.task.name
     try:
         value: Any = to_jsonable_python(told)
         lost = lost_number(ANY, told, value)
         if lost is not None:
             raise ValueError(lost)
-        return json_payload(value, digest_key)
+        return json_payload(beats.hidden.hide_in(value), digest_key)
     except PayloadTooLarge as error:
         raise ValueError(
             f"the progress of {name} has {error.size} bytes, the limit is {error.limit}: "

@@ -22,6 +22,7 @@ from ...commands.identity import Identity
 from ...events.log.protocol import Log, Place
 from ...events.topics import Topics
 from .attempt import hung
+from .bursts import Burst
 from .core import WorkerCore
 from .driving import Driver, Spoken
 from .hearing import Hearing
@@ -90,7 +91,7 @@ class Lane:
         )
         self._runner, self._hit, self._monotonic = runner, hit, monotonic
         self._concurrency, self._sync_concurrency = concurrency, sync_concurrency
-        self._drain_ms, self._handing_in = drain_ms, threading.Lock()
+        self._drain_ms = drain_ms
         self.ended, self._stopping, self._moved = (threading.Event() for _ in range(3))
         self._waiting = Waiting(self._needs_thread, killers.holds_back)
         self._tasks: dict[asyncio.Task[None], Job] = {}
@@ -115,6 +116,7 @@ class Lane:
             is_stopping=self._stopping.is_set,
         )
         self._room = self._room_of(counted=runner.calls_once_in_threads(queue))
+        self._handing_in, self._burst = threading.Lock(), Burst(self._hand_in, self._break_off)
         self._error: BaseException | None = None
         self._look_at, self._warned, self._drained = 0.0, False, False
 
@@ -167,6 +169,7 @@ class Lane:
         self._superseded.catch_up(self._monotonic())
         commit_at = 0.0
         while not self._stopping.is_set():
+            self._burst.send()
             room = self._room.wait()
             jobs = self.core.poll(max(room, 1), POLL_MS if room else 0, once_max=self._room.once)
             self._hearing.hear(jobs)
@@ -219,12 +222,14 @@ class Lane:
 
     def _wait_until_settled(self, left: Callable[[], int]) -> None:
         give_up = self._monotonic() + self._drain_ms / 1000
-        self.core.settle()
-        while left() and (wait := give_up - (now := self._monotonic())) > 0:
+        while True:
+            self._burst.send()
+            self.core.settle()
+            if not left() or (wait := give_up - (now := self._monotonic())) <= 0:
+                return
             self._look(now)
             self._moved.wait(min(wait, DRAIN_LOOK_MS / 1000))
             self._moved.clear()
-            self.core.settle()
 
     def _look(self, now: float) -> None:
         """Looks, now and then, for attempts that are past their time-out and go on, and gives them up."""
@@ -338,7 +343,8 @@ class Lane:
         with suppress(Spoken):
             body = await self._running.attend(attempt, partial(self._driver.drive, attempt))
             self._hit("w.responded")
-            self._report(attempt.job, body)
+            if self._attempts.claim(attempt.job):  # else somebody has spoken for it
+                self._burst.add(self._loop, attempt.job, body)
 
     # In one of the threads.
 
@@ -349,7 +355,8 @@ class Lane:
                 work = partial(self._driver.drive_sync, attempt)
                 body = context.run(self._running.attend_sync, attempt, work)
                 self._hit("w.responded")
-                self._report(attempt.job, body)
+                if self._attempts.claim(attempt.job):
+                    self._hand_in(attempt.job, body)
         except BaseException as error:  # noqa: BLE001 carried to the loop, where run raises it
             self._break_off(attempt.job, error)
         self._moved.set()
@@ -369,11 +376,6 @@ class Lane:
     def _over(self, command_id: str) -> None:
         if not self._running.stop(command_id) and (job := self._waiting.one(command_id)):
             self._hand_in(job, None)
-
-    def _report(self, job: Job, body: Said | None) -> None:
-        """Unless somebody has spoken for it: it was given up as hung, or given back."""
-        if self._attempts.claim(job):
-            self._hand_in(job, body)
 
     def _give_back(self, job: Job) -> None:
         if self._attempts.claim(job):

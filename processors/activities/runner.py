@@ -42,7 +42,7 @@ from ..stored_json import read_json
 from .contracts import NothingDone
 from .credentials import Provider
 from .definitions import KEY, Activity, problems
-from .hidden import Hidden
+from .hidden import STAND_IN, Hidden
 from .telling import MESSAGE_MAX, Hang, message_of, retry_after_of, traceback_of, type_of
 
 Body = CompleteActivity | FailActivity
@@ -62,6 +62,8 @@ class Call:
     function: Callable[..., Any]
     name: str
     is_sync: bool
+    hidden: Hidden = field(default_factory=Hidden, repr=False)
+    """What its attempt may not tell."""
 
     def start(self) -> Any:
         """Calls the function; an async one gives a coroutine, and nothing of it runs before it is awaited."""
@@ -163,7 +165,8 @@ class Runner:
         if activity.takes_key:
             arguments[KEY] = task.idempotency_key
         name = f"activity {task.name}"
-        return Call(task, activity, arguments, activity.function, name, activity.is_sync)
+        is_sync, hidden = activity.is_sync, self._hidden
+        return Call(task, activity, arguments, activity.function, name, is_sync, hidden)
 
     def completed(self, call: Call, result: Any) -> Body:
         """The report of a result; a failure where it cannot be stored, or not be read back as its type."""
@@ -212,6 +215,10 @@ class Runner:
             told = (
                 f"the result of {call.task.name} does not read back as its type: {problems(error)}"
             )
+            if self._hidden:
+                told += (
+                    f" (what its credentials hold stands in it as {STAND_IN!r}: return it without)"
+                )
             return self.fail(call.task, UNSERIALISABLE_RESULT, name_of(type(result)), told), None
         except BaseException as error:  # noqa: BLE001 a result's own serialisers may raise anything
             told = f"the result of {call.task.name} cannot be stored as JSON: {message_of(error)}"
@@ -221,7 +228,7 @@ class Runner:
 
     def _claimed(self, call: Call, result: Any) -> tuple[Payload, bytes | None]:
         """The result as a payload that the workflow can certainly read back."""
-        value, stores = call.activity.stored(result), self._blobs is not None
+        value, stores = self._hidden.hide_in(call.activity.stored(result)), self._blobs is not None
         payload, data = claim(value, call.task.tenant, self.digest_key, stores=stores)
         read_json(call.activity.result_type, data or payload.inline or b"null")
         return payload, data
@@ -259,7 +266,7 @@ class Runner:
         """The report of a failure in these words."""
         failure = Failure(
             kind=kind,
-            type=storable_text(type_, MESSAGE_MAX),
+            type=storable_text(self._hidden.hide(type_), MESSAGE_MAX),
             message=storable_text(self._hidden.hide(message), MESSAGE_MAX),
             detail=self._hidden.hide(detail),
             retry_after_ms=retry_after_ms,

@@ -18,6 +18,7 @@ from contextlib import suppress
 from ...commands.models import CompleteActivity
 from .attempt import fenced
 from .beats import AttemptCancelled, Beat, Beats, Stop
+from .hidden import Hidden
 from .hung import Attempt
 from .inside import INSIDE, Inside
 from .jobs import Job
@@ -93,11 +94,11 @@ class Running:
             self._end(job, beats, body)
         return self._said(beats, body)
 
-    def begins(self, job: Job) -> None:
-        """Its function is about to be called: from here on its clock runs."""
+    def begins(self, job: Job, hidden: Hidden | None = None) -> None:
+        """Its function is about to be called: from here on its clock runs, and what is `hidden` is not told."""
         beats = self._open.get(job.command_id)
         if beats is not None:
-            beats.begin()
+            beats.begin(hidden)
 
     def rests(self, job: Job) -> None:
         """What is still to be done for it is its worker's, which beats for it until its function is called again."""

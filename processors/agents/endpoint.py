@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
+from ..activities.hidden import Hidden
 from .errors import ModelFailed, StreamCut, Unreadable
 from .failing import failure_of, masked
 from .port import Answer, ChatMessage, Chunk
@@ -125,6 +126,9 @@ class EndpointModel(ABC):
                 client = self._clients[loop] = self._connect(library)
             except Exception as error:  # noqa: BLE001 a missing key, a base URL that is none
                 raise failure_of(error, self.name) from None
+            Hidden().add(
+                client.api_key
+            )  # nobody prints it here: these libraries log what they send
         return client
 
     async def _opened(self, client: Any, messages: Sequence[ChatMessage]) -> Any:

@@ -13,11 +13,10 @@ from ...events.blobs import Blobs, put_payload
 from ...events.records import Outcome
 from ...events.verdicts import APPROVE, EDIT, REJECT, RESPOND
 from .forgers import TENANT
+from .plan import KINDS_OF_SEEDS, limits
 
 BOARDS = (4, 17, 30)
 """Of so many kinds of seeds those with boards in them."""
-
-KINDS_OF_SEEDS = 43
 
 MEMBERS = ("ann", "bob", "cid", "dora")
 
@@ -25,6 +24,12 @@ PRICES = "prices"
 """What the actions that rely on something rely on."""
 
 WORDS = ("bonus:700", "bonus:90", "rely:600", "rely:50", "refund:800")
+
+LIMITED = (
+    *("think:a", "pay:30", "rely:600", "rely:50", "refund:800", "flaky:d", "flaky:l", "bonus:700"),
+    *("charge:k", "charge:fl", "ship:70", "race", "sleep:1"),
+)
+"""What policies say something about, and time that passes before it is done."""
 
 Send = Callable[[str, m.CommandBody, str], None]
 """Sends a command to a session, from one of the members."""
@@ -34,7 +39,8 @@ class Board:
     """The members, and what they make of a proposal."""
 
     def __init__(self, seed: int, digest_key: bytes, blobs: Blobs) -> None:
-        self.sits = seed % KINDS_OF_SEEDS in BOARDS
+        self._limited = limits(seed)
+        self.sits = self._limited or seed % KINDS_OF_SEEDS in BOARDS
         self._rng = random.Random(f"board/{seed}")
         self._digest_key = digest_key
         self._blobs = blobs
@@ -44,6 +50,8 @@ class Board:
         """The same turn, with something for the board in it."""
         if not self.sits:
             return text
+        if self._limited:
+            return " ".join(self._rng.choices(LIMITED, k=self._rng.randint(2, 6)))
         return " ".join([*self._rng.choices(WORDS, k=self._rng.randint(1, 2)), text])
 
     def decide(self, proposal: Outcome, send: Send) -> None:

@@ -13,7 +13,10 @@ from hashlib import sha256
 
 from ...commands.policy import (
     EVERYBODY,
+    FORBIDDEN,
     NOT_PERMITTED,
+    Deciding,
+    Executing,
     Policy,
     Question,
     Ruling,
@@ -25,33 +28,75 @@ from ...events.headers import record_headers
 from ...events.log.protocol import Isolation, Place, Record
 from ..control import POLICY_KEY, PolicyDamaged, nobody_by
 from .actors import GROUP, Scene
+from .plan import limits
 
 ACTORS = ("ann", "bob")
 
 CHOICES: tuple[tuple[str, ...], ...] = (("ann",), ("bob",), ("ann", "bob"), ())
 
+MANY = (*ACTORS, "cid", "dora")
+
+CALM_SETS = 12
+"""Sets that come after the faults are over, in seeds with limits."""
+
 UNUSABLE = -1
 """The version of a set that cannot be loaded."""
 
 
+ASK, STOP, TAINT = "ask", "stop", "taint"
+
+LIMITS: tuple[str, ...] = (
+    f"{ASK} think",
+    f"{ASK} pay",
+    f"{ASK} charge",
+    f"{STOP} refund",
+    f"{STOP} bonus",
+    f"{STOP} flaky",
+    TAINT,
+)
+"""What a set may say of carrying out: this tool needs somebody's approval, may not run, or what is tainted needs one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Members:
-    """Whoever is named may decide."""
+    """Whoever is named may decide; everything may be carried out but for the limits."""
 
     names: frozenset[str]
     version: int
+    limits: frozenset[str] = frozenset()
 
     @property
     def set_hash(self) -> bytes:
         """See `Policy`."""
-        return sha256(f"{self.version} {sorted(self.names)}".encode()).digest()
+        told = f"{self.version} {sorted(self.names)} {sorted(self.limits)}"
+        return sha256(told.encode()).digest()
 
     def rule(self, question: Question) -> Ruling:
         """See `Policy`."""
+        act = question.action
+        if isinstance(act, Executing):
+            return self._carrying_out(act)
         if question.actor in self.names:
             return Ruling(allowed=True, policy_ids=("named",), set_hash=self.set_hash)
         told = f"only {', '.join(sorted(self.names)) or 'nobody'} may"
         return Ruling(allowed=False, set_hash=self.set_hash, reasons=(told,), verdict=NOT_PERMITTED)
+
+    def _carrying_out(self, act: Executing) -> Ruling:
+        denied = {f"{STOP} {act.tool}"}
+        if not act.approved_by:
+            denied.add(f"{ASK} {act.tool}")
+            denied |= {TAINT} if act.tainted and act.contract != "read" else set()
+        ids = tuple(sorted(denied & self.limits))
+        if not ids:
+            return Ruling(allowed=True, policy_ids=("free",), set_hash=self.set_hash)
+        told = f"forbidden by {', '.join(ids)}"
+        return Ruling(
+            allowed=False,
+            policy_ids=ids,
+            set_hash=self.set_hash,
+            reasons=(told,),
+            verdict=FORBIDDEN,
+        )
 
     def wants_arguments(self, tool: str) -> bool:
         """See `Policy`."""
@@ -59,16 +104,19 @@ class Members:
         return False
 
     def applicable_hash(self, question: Question) -> bytes:
-        """See `Policy`."""
-        del question
-        return self.set_hash
+        """See `Policy`. A limit of the tool counts for its decisions, too, so that some sets drift and others do not."""
+        tool = question.action.tool
+        applying = [limit for limit in self.limits if limit.partition(" ")[2] == tool]
+        kind = "decide" if isinstance(question.action, Deciding) else "execute"
+        return sha256(f"{kind} {tool} {sorted(applying)}".encode()).digest()
 
 
 def load(published: r.PolicyPublished) -> Members:
     """The set; `PolicyDamaged` for the version that stands for one that cannot be loaded."""
     if published.version == UNUSABLE:
         raise PolicyDamaged("it is not a set of this release")
-    return Members(frozenset(published.roles[0].actors), published.version)
+    limits = frozenset(published.policies.split("\n")) - {""}
+    return Members(frozenset(published.roles[0].actors), published.version, limits)
 
 
 def in_force(records: Sequence[Record], control_offset: int | None) -> Policy:
@@ -97,9 +145,11 @@ class Publisher:
 
     def __init__(self, scene: Scene) -> None:
         rng = self._rng = random.Random(f"publisher/{scene.plan.seed}")
+        self._limiting = random.Random(f"limits/{scene.plan.seed}")
         self._scene = scene
         self._ticks = {rng.randrange(scene.plan.ticks) for _ in range(scene.plan.policies)}
         self._version = 0
+        self._calm_sets = CALM_SETS
         self._newest: int | None = None
         self._place = Place(scene.topics.control, 0)
         self._reader = scene.log.reader(Isolation.COMMITTED)
@@ -111,7 +161,11 @@ class Publisher:
     def step(self, tick: int) -> None:
         """Publishes where this tick is one for it."""
         if tick in self._ticks:
-            self.publish(self._rng.choice(CHOICES), damaged=self._rng.random() < 0.4)
+            names, damaged = self._rng.choice(CHOICES), self._rng.random() < 0.4
+            if limits(self._scene.plan.seed):
+                self._limit(names)
+            else:
+                self.publish(names, damaged=damaged)
         self.look()
 
     def heal(self) -> None:
@@ -119,12 +173,26 @@ class Publisher:
         if self._version:
             self.publish(ACTORS)
 
-    def publish(self, names: Sequence[str], *, damaged: bool = False) -> None:
+    def calm_step(self) -> None:
+        """After healing, where sets say what may be carried out: some more of them, while people answer."""
+        if limits(self._scene.plan.seed) and self._calm_sets:
+            self._calm_sets -= 1
+            self._limit(MANY)
+
+    def _limit(self, names: Sequence[str]) -> None:
+        rng = self._limiting
+        names = names if rng.random() < 0.1 else MANY
+        self.publish(names, rng.sample(LIMITS, rng.choice((0, 2, 5))))
+
+    def publish(
+        self, names: Sequence[str], limits: Sequence[str] = (), *, damaged: bool = False
+    ) -> None:
         """One set more, in force for whoever reads on; a damaged one is bytes, or a set that nobody can load."""
         self._version += 1
         version = UNUSABLE if damaged else self._version
         roles = (r.RoleMembers("acme", "anybody", tuple(names)),)
-        encoded = encode_control(r.PolicyPublished(version, 0, "root", "", "", roles, ()))
+        text = "\n".join(sorted(limits))
+        encoded = encode_control(r.PolicyPublished(version, 0, "root", "", text, roles, ()))
         value = encoded.value[:-3] if damaged and self._rng.random() < 0.5 else encoded.value
         self._scene.log.producer().produce(
             self._place.topic,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..activities.contracts import Read, Retry, RetryLater, Write
+from ..activities.credentials import Access, credentials
 from ..activities.definitions import activity
 from ..activities.inside import heartbeat, progress
 from ..activities.rules import Needs
@@ -17,11 +18,14 @@ STUCK_MS = 8_000
 CRUNCH_MS = 1_500
 """How long one takes that says now and then how far it has come."""
 
+CANARY = "what nobody may read"
+"""Stands in all credentials."""
+
 SILENT = "silent"
 """The mood of one that says nothing for longer than anybody waits."""
 
 
-@activity(contract=Read(), timeout="5s", schedule_to_close="30s")
+@activity(contract=Read(), timeout="5s", schedule_to_close="30s", untrusted=True)
 async def think(prompt: str) -> int:
     """A model call: each makes another answer."""
     return World.downstream.answer(prompt)
@@ -33,10 +37,16 @@ async def stuck(prompt: str) -> int:
     return World.downstream.answer(prompt)
 
 
+@credentials
+async def vault(access: Access) -> str:
+    """Another secret for each attempt."""
+    return f"{CANARY}/{access.key}/{access.attempt}"
+
+
 @activity(contract=Read(), timeout="5s", schedule_to_close="6s")
-async def fragile(prompt: str) -> int:
-    """Raises, always."""
-    raise RuntimeError(f"{prompt} broke")
+async def fragile(prompt: str, *, credentials: str) -> int:
+    """Raises, always, and says with what it was called."""
+    raise RuntimeError(f"{prompt} broke with {credentials}")
 
 
 @activity(contract=Write(idempotent=True), queue="payments", timeout="5s", schedule_to_close="6s")

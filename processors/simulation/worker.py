@@ -61,7 +61,11 @@ class WorkerActor(Actor):
         self._known: dict[Watermark, dict[Place, int]] = {}
         self._core: WorkerCore
         self._runner = Runner(
-            APP.activities, worker_id=self.name, digest_key=DIGEST_KEY, blobs=scene.blobs
+            APP.activities,
+            worker_id=self.name,
+            digest_key=DIGEST_KEY,
+            blobs=scene.blobs,
+            provider=APP.credentials,
         )
         self._waiting: list[Job] = []
         self._running: list[Running] = []
@@ -210,7 +214,10 @@ class WorkerActor(Actor):
             waited_ms=self.scene.clock.ms - round(job.taken_at * 1000) if sure else 0,
             is_over=lambda: self._core.is_over(job),
         )
-        return steps, next(steps)
+        step = next(steps)
+        while isinstance(step, Ask):  # at once: those of the simulation never wait
+            step = steps.send(_played(step, None)[0])
+        return steps, step
 
     def _advance(self, running: Running) -> str:
         if not isinstance(running.step, Say):

@@ -8,12 +8,12 @@ from typing import Any
 from ..app import App, gather
 from ..workflow.definitions import Workflow
 from .player import changed_player, guarded_player, player
-from .tools import ACTIVITIES
+from .tools import ACTIVITIES, vault
 
-APP = gather([player, *ACTIVITIES], name="simulation")
-CHANGED = gather([changed_player, *ACTIVITIES], name="changed")
-GUARDED = gather([guarded_player, *ACTIVITIES], name="guarded")
-EMPTY = gather(ACTIVITIES, name="without workflows")
+APP = gather([player, vault, *ACTIVITIES], name="simulation")
+CHANGED = gather([changed_player, vault, *ACTIVITIES], name="changed")
+GUARDED = gather([guarded_player, vault, *ACTIVITIES], name="guarded")
+EMPTY = gather([vault, *ACTIVITIES], name="without workflows")
 
 
 class Broken(App):

@@ -11,7 +11,7 @@ from ...events import blobs
 from ...events.log.memory import MemoryLog
 from ...events.log.protocol import Isolation, Place, Record
 from ...events.topics import Topics
-from .. import live, outputs, partition, snapshots
+from .. import live, outputs, partition, proposals, snapshots
 from .actors import GROUP, NAMESPACE, Actor, ProcessorActor, Scene
 from .attempts import Start
 from .clients import Clients
@@ -38,6 +38,9 @@ STRAY_TICKS = 5
 
 STEPS_PER_ROUND_MAX = 40
 QUIET_ROUNDS = 2
+REVIEW_EXPIRES_MS = 8_000
+"""As long as the proposals that the workload makes itself: virtual time passes in small steps."""
+
 FAR_MS = 1 << 50
 
 FLOOD_EVERY_TICKS = 75
@@ -143,6 +146,7 @@ class World:
         """Runs, answers and waits until nothing is due any more; false where that does not come."""
         for _ in range(WAITS_MAX):
             self.clients.calm_step()
+            self.publisher.calm_step()
             if not self.rest():
                 return False
             if self.clients.busy:
@@ -360,6 +364,7 @@ def bounds(plan: Plan) -> Iterator[None]:
             (outputs, "MARK_EVERY_EVENTS", plan.mark_every_events),
             (snapshots, "CHUNK_BYTES", plan.chunk_bytes),
             (blobs, "INLINE_MAX", plan.inline_max),
+            (proposals, "REVIEW_EXPIRES_MS", REVIEW_EXPIRES_MS),
         ):
             stack.callback(setattr, module, name, getattr(module, name))
             setattr(module, name, value)

@@ -12,6 +12,7 @@ from pydantic_core import to_jsonable_python
 from ...events.payloads import json_payload, load_json
 from ...events.records import ActivityTask, Payload
 from ..activities.beats import Beat, Beats, Stop
+from ..activities.hidden import Hidden
 from ..activities.inside import INSIDE, Inside
 
 DIGEST_KEY = b"the digest key of tests"
@@ -60,9 +61,12 @@ def attempt(progress: object = None) -> Iterator[Attempt]:
 
 
 @contextmanager
-def within(task: ActivityTask, digest_key: bytes) -> Iterator[Attempt]:
-    """The same for a task that is there."""
+def within(
+    task: ActivityTask, digest_key: bytes, hidden: Hidden | None = None
+) -> Iterator[Attempt]:
+    """The same for a task that is there; what is `hidden` is not told."""
     one = Attempt(task)
+    one.beats.hidden = hidden or one.beats.hidden
     token = INSIDE.set(Inside(one.beats, digest_key))
     try:
         yield one

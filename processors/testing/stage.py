@@ -224,7 +224,7 @@ class Stage:
         """The real function, or real look-up, under its real start-to-close limit."""
         limit_s = call.task.start_to_close_ms / 1_000
         try:
-            with within(call.task, self.digest_key):
+            with within(call.task, self.digest_key, call.hidden):
                 if call.is_sync:
                     result = in_a_thread(call.start, limit_s)
                 else:

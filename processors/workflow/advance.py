@@ -6,12 +6,13 @@ The coroutine is a cache: where it is missing (crash, eviction, failed transacti
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol
 
 from ...commands import decide as deciding
 from ...commands.check import Facts
 from ...commands.next_valid import next_valid
+from ...events import freezing
 from ...events import records as r
 from ...events.state import State, Status
 from .answers import read_message
@@ -32,7 +33,7 @@ class Workflows(Protocol):
     def version(self, workflow: str, version: int) -> Workflow[Any] | None: ...
 
 
-@dataclass(frozen=True, slots=True)
+@freezing.dataclass(frozen=True, slots=True)
 class Position:
     """One session as `advance` sees it: after `journal[-1]` was folded in; `journal` begins with what started the stretch."""
 
@@ -42,7 +43,7 @@ class Position:
     journal: Sequence[r.Event]
 
 
-@dataclass(frozen=True, slots=True)
+@freezing.dataclass(frozen=True, slots=True)
 class Advanced:
     """The facts that follow, and the coroutine to keep (none: it ended, or was dropped)."""
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ...events import freezing
 from ...events import records as r
 from ...events.payloads import load_json
 from ...events.state import MESSAGE
@@ -25,7 +26,7 @@ class Ended:
     answer: r.Payload | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@freezing.dataclass(frozen=True, slots=True)
 class Answer:
     """The end of one wait."""
 

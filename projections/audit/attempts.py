@@ -13,6 +13,7 @@ from ...events.retries import NOTHING_RAN, in_doubt
 from .evidence import Violation
 from .history import Fact, History, of
 from .invariants import AT_MOST_ONCE, ATTEMPT_FENCE
+from .tasks import withheld
 
 CLOCK_STEP_MS = 60_000
 """How far a processor's clock may go back between two records of one transaction."""
@@ -46,11 +47,12 @@ def _heard(fact: Fact, running: dict[str, _Running]) -> Iterator[Violation]:
     body = fact.event.body
     match body:
         case r.ActivityRequested():
-            running[body.activity_id] = _Running(body, body.attempt)
+            runs = body.withheld_ms is None
+            running[body.activity_id] = _Running(body, body.attempt, runs)
         case r.ActivityRetried():
-            _begin(running, body.activity_id, body.attempt)
+            _begin(running, body, body.attempt)
         case r.ActivityReturned():
-            _begin(running, body.activity_id, body.attempt + 1)
+            _begin(running, body, body.attempt + 1)
         case r.ActivityStarted() | r.ActivityProgressed():
             yield from _spoke(fact, body, running.get(body.activity_id))
         case r.ActivityRetryScheduled() | r.ActivityFailed() | r.ActivityUncertain():
@@ -74,10 +76,12 @@ def _heard(fact: Fact, running: dict[str, _Running]) -> Iterator[Violation]:
             pass  # the others say nothing of attempts
 
 
-def _begin(running: dict[str, _Running], activity_id: str, attempt: int) -> None:
-    one = running.get(activity_id)
+def _begin(
+    running: dict[str, _Running], body: r.ActivityRetried | r.ActivityReturned, attempt: int
+) -> None:
+    one = running.get(body.activity_id)
     if one is not None:
-        running[activity_id] = _Running(one.request, attempt)
+        running[body.activity_id] = _Running(one.request, attempt, body.withheld_ms is None)
 
 
 def _spoke(fact: Fact, body: Spoken, one: _Running | None) -> Iterator[Violation]:
@@ -204,3 +208,7 @@ def at_most_once(history: History) -> Iterator[Violation]:
                         yield of(fact, AT_MOST_ONCE, f"{told} ({body.failure.kind})")
                 case _:
                     pass  # the others dispatch nothing again
+            if (held := withheld(body)) is not None:
+                excused[held.activity_id] = (
+                    held.attempt
+                )  # it ran nothing, and may be dispatched yet

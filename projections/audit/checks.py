@@ -63,6 +63,7 @@ CHECKS: tuple[tuple[tuple[int | str, ...], Check], ...] = (
     ((i.STABLE_KEY,), _plain(steps.stable_key)),
     ((i.AT_MOST_ONCE,), _plain(attempts.at_most_once)),
     ((i.TIMERS,), _plain(waits.timers)),
+    ((i.ONE_DECISION,), _plain(waits.withdrawn)),
     ((i.TIMERS,), _plain(retries.retries)),
     (
         (i.ONE_DECISION, i.DECISION_BINDS, i.AUTHORITY, i.NO_UNAPPROVED_START),

@@ -37,6 +37,12 @@ class _Session:
     proposals: dict[str, _Proposal] = field(default_factory=dict)
     kept_ms: dict[At, int] = field(default_factory=dict)
     artifacts: dict[str, str] = field(default_factory=dict)
+    uses: dict[str, str] = field(default_factory=dict)
+    """By activity the proposal that it runs on."""
+    withheld: set[str] = field(default_factory=set)
+    """Activities whose newest attempt is not dispatched."""
+    unasked: str | None = None
+    """An activity that was just withheld, and about which nobody is asked yet."""
 
 
 def approvals(history: History) -> Iterator[Violation]:
@@ -49,13 +55,14 @@ def approvals(history: History) -> Iterator[Violation]:
 
 def _looked_at(fact: Fact, session: _Session) -> Iterator[Violation]:
     body, envelope = fact.event.body, fact.event.envelope
+    yield from _asked_at_once(fact, session)
     match body:
         case r.CommandParked():
             session.kept_ms.setdefault(cause_of(fact), envelope.at_ms)
         case r.ArtifactRecorded() | r.ArtifactChanged():
             session.artifacts[body.artifact_id] = body.version
         case r.ApprovalRequested():
-            yield from _requested(fact, body, session.proposals)
+            yield from _requested(fact, body, session)
         case r.ApprovalVoted():
             yield from _voted(fact, body, session.proposals.get(body.proposal_id))
         case (
@@ -69,22 +76,74 @@ def _looked_at(fact: Fact, session: _Session) -> Iterator[Violation]:
             # A decision that was kept while the session was held counts from when it came.
             came_ms = session.kept_ms.get(cause_of(fact), envelope.at_ms)
             proposal = session.proposals.get(body.proposal_id)
+            if isinstance(body, r.ApprovalVoided) and _unused(session, proposal):
+                session.proposals[body.proposal_id].decision = None
             yield from _decision(fact, body, proposal, came_ms)
             if isinstance(body, r.ApprovalGranted) and proposal is not None:
                 yield from _drifted(fact, proposal.asked, session.artifacts)
+                if proposal.asked.activity_id is not None:
+                    session.uses[proposal.asked.activity_id] = body.proposal_id
         case r.ActivityRequested():
             yield from _start(fact, body, session.proposals)
-            found = session.proposals.get(body.proposal_id or "")
-            if found is not None:
-                yield from _drifted(fact, found.asked, session.artifacts)
+            if body.proposal_id is not None:
+                session.uses[body.activity_id] = body.proposal_id
+            yield from _attempted(fact, body, session)
+        case r.ActivityRetried() | r.ActivityReturned():
+            yield from _attempted(fact, body, session)
         case _:
             pass  # the others neither decide nor start anything
 
 
-def _requested(
-    fact: Fact, body: r.ApprovalRequested, proposals: dict[str, _Proposal]
+def _asked_at_once(fact: Fact, session: _Session) -> Iterator[Violation]:
+    """Whoever is withheld has people asked at once, when what it ran on is void."""
+    body, activity_id = fact.event.body, session.unasked
+    if activity_id is None or isinstance(body, r.ApprovalVoided):
+        return
+    session.unasked = None
+    if not isinstance(body, r.ApprovalRequested) or body.activity_id != activity_id:
+        told = f"activity {activity_id} is withheld, and nobody is asked to approve it"
+        yield of(fact, NO_UNAPPROVED_START, told)
+
+
+def _attempted(
+    fact: Fact,
+    body: r.ActivityRequested | r.ActivityRetried | r.ActivityReturned,
+    session: _Session,
 ) -> Iterator[Violation]:
-    """A proposal is made once; one that takes another's place is of the same step, and the other is void."""
+    """An attempt is dispatched on an approval that still stands, of what is so now; or it is withheld."""
+    activity_id = body.activity_id
+    used = session.proposals.get(session.uses.get(activity_id, ""))
+    if body.withheld_ms is not None:
+        session.withheld.add(activity_id)
+        session.unasked = activity_id
+        return
+    stands = used is not None and used.decision == "ApprovalGranted"
+    if (used is not None or activity_id in session.withheld) and not stands:
+        told = f"an attempt of activity {activity_id} is dispatched, and no approval of it stands"
+        yield of(fact, NO_UNAPPROVED_START, told)
+    session.withheld.discard(activity_id)
+    if used is not None:
+        yield from _drifted(fact, used.asked, session.artifacts)
+
+
+def _unused(session: _Session, proposal: _Proposal | None) -> bool:
+    """Whether it was granted, and the activity that runs on it is withheld: then it may still become void."""
+    return (
+        proposal is not None
+        and proposal.decision == "ApprovalGranted"
+        and any(session.uses.get(one) == proposal.asked.proposal_id for one in session.withheld)
+    )
+
+
+def _requested(fact: Fact, body: r.ApprovalRequested, session: _Session) -> Iterator[Violation]:
+    """A proposal is made once; one that takes another's place is of the same step, and the other is void.
+
+    One that policy asks for is about an activity that waits for it.
+    """
+    proposals = session.proposals
+    if body.activity_id is not None and body.activity_id not in session.withheld:
+        told = f"proposal {body.proposal_id} is about activity {body.activity_id}, which is not withheld"
+        yield of(fact, ONE_DECISION, told)
     if body.proposal_id in proposals:
         yield of(fact, ONE_DECISION, f"proposal {body.proposal_id} is requested twice")
     before = proposals.get(body.supersedes or "")
@@ -179,7 +238,11 @@ def _start(
             )
         elif body.approval == UNGATED:
             for proposal in proposals.values():
-                if proposal.asked.digest == body.digest and proposal.asked.turn == body.turn:
+                asked = proposal.asked
+                if asked.activity_id is None and (asked.digest, asked.turn) == (
+                    body.digest,
+                    body.turn,
+                ):
                     told = f"activity {body.activity_id} runs ungated what {proposal.asked.proposal_id} proposes"
                     yield of(fact, NO_UNAPPROVED_START, told)
         return

@@ -16,9 +16,14 @@ from .invariants import TIMERS
 
 @dataclass(slots=True)
 class _Asked:
-    """`returned` attempts were given back unrun, and count for no retry; what was in doubt is not tried again."""
+    """`returned` attempts were given back unrun, and count for no retry; what was in doubt is not tried again.
+
+    A `withheld` attempt is dispatched when it is approved, with a deadline of its own.
+    """
 
     request: r.ActivityRequested
+    deadline_ms: int
+    withheld: bool = False
     due_ms: int | None = None
     returned: int = 0
     in_doubt: bool = False
@@ -35,7 +40,8 @@ def retries(history: History) -> Iterator[Violation]:
                 case r.CommandParked():
                     kept_ms.setdefault(cause_of(fact), now_ms)
                 case r.ActivityRequested():
-                    asked[body.activity_id] = _Asked(body)
+                    held = body.withheld_ms is not None
+                    asked[body.activity_id] = _Asked(body, body.deadline_ms, held)
                 case r.ActivityRetryScheduled() if body.activity_id in asked:
                     # A failure that was kept while the session was held counts from when it came.
                     came_ms = kept_ms.get(cause_of(fact), now_ms)
@@ -44,6 +50,7 @@ def retries(history: History) -> Iterator[Violation]:
                     yield from _retried(fact, body, asked[body.activity_id])
                 case r.ActivityReturned() if body.activity_id in asked:
                     asked[body.activity_id].returned += 1
+                    asked[body.activity_id].withheld = body.withheld_ms is not None
                 case r.ActivityFailed() | r.ActivityUncertain() if body.activity_id in asked:
                     came_ms = kept_ms.get(cause_of(fact), now_ms)
                     yield from _given_up(fact, body, asked[body.activity_id], came_ms)
@@ -69,19 +76,23 @@ def _scheduled(
     if not least_ms <= body.due_ms - came_ms <= most_ms:
         told = f"due after {body.due_ms - came_ms} ms, its policy says {least_ms} to {most_ms}"
         yield of(fact, TIMERS, f"{name} is {told}")
-    if body.due_ms >= request.deadline_ms:
+    if body.due_ms >= asked.deadline_ms:
         yield of(fact, TIMERS, f"{name} is due when nobody waits for it any more")
 
 
 def _retried(fact: Fact, body: r.ActivityRetried, asked: _Asked) -> Iterator[Violation]:
     now_ms, due_ms = fact.event.envelope.at_ms, asked.due_ms
     asked.due_ms = None
+    was_withheld, asked.withheld = asked.withheld, body.withheld_ms is not None
     name = f"attempt {body.attempt} of activity {body.activity_id}"
+    if was_withheld:
+        asked.deadline_ms = body.deadline_ms or asked.deadline_ms
+        return
     if due_ms is None:
         yield of(fact, TIMERS, f"{name} is dispatched and was not scheduled")
     elif now_ms < due_ms:
         yield of(fact, TIMERS, f"{name} is dispatched {due_ms - now_ms} ms early")
-    elif now_ms >= asked.request.deadline_ms:
+    elif now_ms >= asked.deadline_ms:
         yield of(fact, TIMERS, f"{name} is dispatched when nobody waits for it any more")
 
 
@@ -98,7 +109,7 @@ def _given_up(
     if policy is None or not may_retry(policy, counted, body.failure):
         return
     _, most_ms = _bounds(policy, counted, body.failure)
-    if came_ms + most_ms < request.deadline_ms:
+    if came_ms + most_ms < asked.deadline_ms:
         told = f"activity {body.activity_id} failed after attempt {body.attempt} of {policy.attempts_max}"
         yield of(fact, TIMERS, f"{told}, with time left for another")
 

@@ -12,6 +12,7 @@ from ...events.verdicts import COMPLETED, UNCERTAIN
 from .evidence import Violation
 from .history import Fact, History, Session, of
 from .invariants import ATTEMPT_FENCE, ONE_OUTCOME, STABLE_KEY
+from .tasks import withheld
 
 OPEN, IN_DOUBT, LEFT_IN_DOUBT = "open", UNCERTAIN, "uncertain for good"
 """How an activity may stand before its end; the last is one whose workflow decides by itself."""
@@ -100,17 +101,22 @@ class _Attempts:
     settled: set[str] = field(default_factory=set)
     in_doubt: dict[str, int] = field(default_factory=dict)
     decides: set[str] = field(default_factory=set)
+    withheld: set[str] = field(default_factory=set)
 
 
 def attempt_fence(history: History) -> Iterator[Violation]:
     """15: an outcome is that of the newest attempt; a late result is of an older one, or of a settled activity.
 
-    Attempts count up by one, each after the one before it has failed or was given back, which no result can undo.
+    Attempts count up by one, each after the one before it has failed or was given back, which no result can undo; one that
+    was withheld is dispatched under its own number, and no result is its own before that.
     """
     for facts in history.sessions.values():
         attempts = _Attempts()
         for fact in facts:
             yield from _fenced(fact, attempts)
+            held = withheld(fact.event.body)
+            if held is not None:
+                attempts.withheld.add(held.activity_id)
 
 
 def _fenced(fact: Fact, attempts: _Attempts) -> Iterator[Violation]:
@@ -118,16 +124,17 @@ def _fenced(fact: Fact, attempts: _Attempts) -> Iterator[Violation]:
     match body:
         case r.ActivityRequested() | r.ActivityRetried():
             before = attempts.newest.get(body.activity_id, 0)
-            if body.attempt != before + 1:
+            if body.attempt != before + (body.activity_id not in attempts.withheld):
                 told = f"attempt {body.attempt} of activity {body.activity_id} follows {before}"
                 yield of(fact, ATTEMPT_FENCE, told)
             attempts.newest[body.activity_id] = body.attempt
             attempts.resting.discard(body.activity_id)
+            attempts.withheld.discard(body.activity_id)
             if isinstance(body, r.ActivityRequested) and body.on_uncertain != WAIT:
                 attempts.decides.add(body.activity_id)
         case r.ActivityReturned():
             newest = attempts.newest.get(body.activity_id, 0)
-            if body.attempt != newest or body.activity_id in attempts.resting:
+            if body.attempt != newest or body.activity_id in attempts.resting | attempts.withheld:
                 told = f"attempt {body.attempt} of activity {body.activity_id} is given back, and does not run"
                 yield of(fact, ATTEMPT_FENCE, told)
             attempts.newest[body.activity_id] = body.attempt + 1
@@ -171,15 +178,17 @@ def _fenced_end(
     if body.attempt != newest:
         told = f"activity {activity_id} ended with attempt {body.attempt}, the newest is {newest}"
         yield of(fact, ATTEMPT_FENCE, told)
-    elif activity_id in attempts.resting and isinstance(body, r.ActivityCompleted):
-        told = f"activity {activity_id} is completed by attempt {newest}, which had failed"
+    elif activity_id in attempts.resting | attempts.withheld and isinstance(
+        body, r.ActivityCompleted
+    ):
+        told = f"activity {activity_id} is completed by attempt {newest}, which does not run"
         yield of(fact, ATTEMPT_FENCE, told)
 
 
 def _late(fact: Fact, body: r.LateResultRecorded, attempts: _Attempts) -> Iterator[Violation]:
     activity_id = body.activity_id
     awaited = (
-        activity_id not in attempts.settled | attempts.resting
+        activity_id not in attempts.settled | attempts.resting | attempts.withheld
         and body.attempt >= attempts.newest.get(activity_id, body.attempt + 1)
     )
     ends_doubt = body.outcome == COMPLETED and attempts.in_doubt.get(activity_id) == body.attempt

@@ -35,9 +35,11 @@ class _Turn:
     decides: set[str] = field(default_factory=set)
 
 
-def _superseding(body: r.EventBody) -> bool:
-    """Whether it is the step of the proposal whose place it takes."""
-    return isinstance(body, r.ApprovalRequested) and body.supersedes is not None
+def _by_policy(body: r.EventBody) -> bool:
+    """Whether it has the step of the proposal whose place it takes, or of the activity that waits for it."""
+    return isinstance(body, r.ApprovalRequested) and (
+        body.supersedes is not None or body.activity_id is not None
+    )
 
 
 def stretches(history: History) -> Iterator[Violation]:
@@ -51,7 +53,7 @@ def stretches(history: History) -> Iterator[Violation]:
             elif isinstance(body, r.TurnContinued):
                 yield from _continued(fact, body, turn)
             elif isinstance(body, _STEPPED):
-                if body.step <= turn.step and not _superseding(body):
+                if body.step <= turn.step and not _by_policy(body):
                     told = f"{type(body).__name__} is step {body.step} of turn {turn.turn}, after step {turn.step}"
                     yield of(fact, ROLL_OVER, told)
                 turn.step = max(turn.step, body.step)

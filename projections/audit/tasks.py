@@ -26,13 +26,13 @@ OUTCOME_KINDS: dict[type, str] = {
 """Events that the world outside hears of, and under which name."""
 
 DISPATCHES = (r.ActivityRequested, r.ActivityRetried, r.ActivityReturned)
-"""Events that send an attempt to the workers."""
+"""Events that send an attempt to the workers, or withhold it."""
 
 Item = tuple[str, str, int, str]
 
 
-def dispatched(body: r.EventBody) -> int | None:
-    """The number of the attempt that an event sends to the workers; none for any other."""
+def newest_of(body: r.EventBody) -> int | None:
+    """The number of the attempt that an event makes the newest, dispatched or withheld; none for any other event."""
     match body:
         case r.ActivityRequested() | r.ActivityRetried():
             return body.attempt
@@ -40,6 +40,22 @@ def dispatched(body: r.EventBody) -> int | None:
             return body.attempt + 1
         case _:
             return None
+
+
+@dataclass(frozen=True, slots=True)
+class Withheld:
+    """An attempt that an event does not send to the workers, as it lacks an approval."""
+
+    activity_id: str
+    attempt: int
+
+
+def withheld(body: r.EventBody) -> Withheld | None:
+    """What an event withholds, if it does."""
+    attempt = newest_of(body)
+    if attempt is None or not isinstance(body, DISPATCHES) or body.withheld_ms is None:
+        return None
+    return Withheld(body.activity_id, attempt)
 
 
 @dataclass(slots=True)
@@ -78,8 +94,10 @@ def told_once(history: History) -> Iterator[Violation]:
 
 def _want(told: _Told, fact: Fact, since_ms: int) -> None:
     envelope, body = fact.event.envelope, fact.event.body
-    attempt = dispatched(body)
+    attempt = newest_of(body)
     if attempt is not None and isinstance(body, DISPATCHES):
+        if body.withheld_ms is not None:
+            return
         what = f"task {body.activity_id}#{attempt}"
     elif type(body) in OUTCOME_KINDS:
         what = f"outcome {OUTCOME_KINDS[type(body)]}"

@@ -1,4 +1,4 @@
-"""Checks of what is due: not early, and once."""
+"""Checks of what is waited for: what is due comes not early, and once; what nobody waits for any more is withdrawn."""
 
 from __future__ import annotations
 
@@ -8,7 +8,17 @@ from ...events import records as r
 from ...events.failures import HEARTBEAT, TIMED_OUT
 from .evidence import Violation
 from .history import History, of
-from .invariants import TIMERS
+from .invariants import ONE_DECISION, TIMERS
+
+_ENDS = r.TurnCompleted | r.SessionCompleted | r.SessionFailed | r.SessionCancelled
+_DECIDED = (
+    r.ApprovalGranted
+    | r.ApprovalRejected
+    | r.ApprovalAnswered
+    | r.ApprovalVoided
+    | r.ApprovalExpired
+    | r.ApprovalWithdrawn
+)
 
 
 def timers(history: History) -> Iterator[Violation]:
@@ -17,6 +27,7 @@ def timers(history: History) -> Iterator[Violation]:
         due: dict[str, int] = {}
         ended: set[str] = set()
         deadlines: dict[str, int] = {}
+        withheld: dict[str, bool] = {}
         for fact in facts:
             body, now_ms = fact.event.body, fact.event.envelope.at_ms
             match body:
@@ -39,16 +50,41 @@ def timers(history: History) -> Iterator[Violation]:
                     deadlines[body.proposal_id] = body.expires_at_ms
                 case r.ActivityRequested():
                     deadlines[body.activity_id] = body.deadline_ms
+                    withheld[body.activity_id] = body.withheld_ms is not None
+                case r.ActivityRetried() | r.ActivityReturned():
+                    withheld[body.activity_id] = body.withheld_ms is not None
+                    if isinstance(body, r.ActivityRetried) and body.deadline_ms is not None:
+                        deadlines[body.activity_id] = body.deadline_ms
                 case r.ApprovalExpired() if now_ms < deadlines.get(body.proposal_id, 0):
                     yield of(fact, TIMERS, f"proposal {body.proposal_id} expired early")
                 case r.ActivityFailed() | r.ActivityUncertain() if (
                     body.failure.kind == TIMED_OUT
                     and body.failure.type != HEARTBEAT
                     and not body.worker
-                    and now_ms < deadlines.get(body.activity_id, 0)
+                    and (
+                        now_ms < deadlines.get(body.activity_id, 0)
+                        or withheld.get(body.activity_id, False)
+                    )
                 ):
                     yield of(
                         fact, TIMERS, f"activity {body.activity_id} timed out before its deadline"
                     )
                 case _:
                     pass  # the others have nothing to do with time
+
+
+def withdrawn(history: History) -> Iterator[Violation]:
+    """23: no proposal outlives the turn that waits for it; whoever decides it later is told that it was withdrawn."""
+    for facts in history.sessions.values():
+        waiting: set[str] = set()
+        for fact in facts:
+            body = fact.event.body
+            if isinstance(body, r.ApprovalRequested):
+                waiting.add(body.proposal_id)
+            elif isinstance(body, _DECIDED):
+                waiting.discard(body.proposal_id)
+            elif isinstance(body, _ENDS):
+                for proposal_id in sorted(waiting):
+                    told = f"proposal {proposal_id} is open, and {type(body).__name__} ends whoever waits for it"
+                    yield of(fact, ONE_DECISION, told)
+                waiting.clear()

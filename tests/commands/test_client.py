@@ -1,15 +1,17 @@
 """The light client: checks before it sends, answers once the log has it, and repeats without harm."""
 
+import inspect
 import itertools
 import json
 import os
 import socket
 import threading
 import time
+import uuid
 
 import pytest
 
-from wakeful.commands.client import Client
+from wakeful.commands.client import Client, random_id
 from wakeful.commands.models import DecideApproval, OpenSession, SendMessage
 from wakeful.commands.sending import CONFIRM_MS, RETIRED_MAX, Unconfirmed
 from wakeful.commands.wire import command_hash, decode_command, encode_command
@@ -373,3 +375,11 @@ def test_a_command_lies_on_a_broker_where_its_receipt_says(kafka):
         last.command_id,
         receipt.session_id,
     )
+
+
+def test_ids_that_nobody_gave_are_chance_alone() -> None:
+    """122 bits of it, from the system's own source: nobody guesses a session."""
+    assert inspect.signature(Client).parameters["new_id"].default is random_id
+    ids = {random_id() for _ in range(1_000)}
+    assert len(ids) == 1_000
+    assert {uuid.UUID(one).version for one in ids} == {4}

@@ -39,6 +39,7 @@ def cli(log, monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("WAKEFUL_HOME", str(tmp_path))
     monkeypatch.setenv("WAKEFUL_NAMESPACE", "desk")
     monkeypatch.setenv("WAKEFUL_ACTOR", "ann")
+    monkeypatch.setenv("WAKEFUL_TENANT", "acme")
 
     @contextmanager
     def opened(_given):
@@ -232,3 +233,22 @@ def test_a_signed_letter_goes_back_under_its_own_signature_and_nothing_is_signed
     assert [e.envelope.vouched_by for e in cluster.events("s1")] == ["late"]
     assert cluster.events("s2") == []
     assert [letter.reason for letter in cluster.dead()] == ["unknown_key", "unsigned", "unsigned"]
+
+
+def test_letters_of_another_tenant_are_as_if_there_were_none(log, cli):
+    mine = put(log, reason="too_large")
+    theirs = put(log, key=b"beta/s1", partition=1)
+    nobodys = [put(log, key=key, partition=1) for key in (b"\xff\x00", None, b"noise")]
+    _, out, _ = cli("list", "--json")
+    assert sorted(one["id"] for one in json.loads(out)) == sorted([mine, *nobodys])
+    for asked in (("show",), ("redrive", "--yes"), ("drop", "--yes")):
+        name, *rest = asked
+        code, out, err = cli(name, theirs, *rest)
+        _, _, nothing = cli(name, "1@99", *rest)
+        assert (code, out) == (Exit.NOT_FOUND, "")
+        assert err == nothing.replace("1@99", theirs)
+    code, out, _ = cli("drop", "--reason", "unreadable", "--yes")
+    assert (code, sorted(out.split())) == (Exit.DONE, sorted(nobodys))
+    _, out, _ = cli("list", "--all-tenants", "--json")
+    assert sorted(one["id"] for one in json.loads(out)) == sorted([mine, theirs])
+    assert cli("redrive", theirs, "--yes", "--all-tenants")[0] == Exit.DONE

@@ -1,7 +1,9 @@
 """`wakeful policy`: what it says, what it exits with, and whom publishing waits for."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -167,3 +169,24 @@ def test_everybody_may_on_the_local_stack_alone_while_nothing_is_published(tmp_p
         unpublished(load_settings({"WAKEFUL_HOME": str(tmp_path), "WAKEFUL_OPEN_POLICY": "0"}))
         is NOBODY
     )
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_who_has_a_role_in_another_tenant_is_shown_to_operators_alone(
+    log: MemoryLog, run: Run, monkeypatch: pytest.MonkeyPatch, form: tuple[str, ...]
+) -> None:
+    roles = tuple(r.RoleMembers(one, "boss", (f"boss-of-{one}",)) for one in ("acme", "beta"))
+    publish(log, SETTINGS, replace(made(), roles=roles))
+
+    @contextmanager
+    def opened(_given: Settings) -> Iterator[MemoryLog]:
+        yield log
+
+    monkeypatch.setattr("wakeful.deploy.cli.policy.kafka", opened)
+    monkeypatch.setattr("wakeful.events.log.kafka_survey.members", lambda *_: [])
+    for name, value in {"KAFKA": "b:1", "NAMESPACE": "desk", "TENANT": "acme"}.items():
+        monkeypatch.setenv(f"WAKEFUL_{name}", value)
+    code, out, _ = run("show", *form)
+    assert (code, "boss-of-acme" in out, "beta" in out) == (Exit.DONE, True, False)
+    _, out, _ = run("show", "--all-tenants", *form)
+    assert "boss-of-beta" in out

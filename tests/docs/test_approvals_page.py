@@ -3,9 +3,12 @@
 import re
 from typing import Any
 
+from wakeful.deploy.simulation.mutants import MUTANTS
 from wakeful.events.verdicts import DECISIONS
 
 from .readme import ROOT
+
+CHECKS = ("identity", "scope", "ordering", "freshness", "authority")
 
 PAGE = (ROOT / "docs" / "approvals.md").read_text(encoding="utf-8")
 
@@ -35,3 +38,12 @@ def test_its_promises_name_tests_that_exist() -> None:
     assert named
     for path, name in named:
         assert f"def {name}(" in (ROOT / path).read_text(encoding="utf-8"), f"{path}::{name}"
+
+
+def test_its_planted_mistakes_are_among_those_of_the_simulation() -> None:
+    section = PAGE[PAGE.index("## Where each check is tried") : PAGE.index("## Not yet")]
+    rows = [line.split("|")[1:4] for line in section.splitlines() if line.startswith("| ")][1:]
+    told = {name.strip() for row in rows for name in row[2].split(";")}
+    assert told <= {mutant.name for mutant in MUTANTS}
+    assert {row[0].partition(":")[0].strip() for row in rows} >= set(CHECKS)
+    assert all(row[1].count("::test_") == 1 for row in rows)

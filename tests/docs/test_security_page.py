@@ -9,6 +9,7 @@ import typer
 from wakeful.commands import identity, keyring
 from wakeful.commands.keyring import ROLES
 from wakeful.deploy.cli.main import app
+from wakeful.events.topics import Topics
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
@@ -22,10 +23,42 @@ def test_the_test_that_proves_a_promise_is_there(path: str, name: str) -> None:
 
 
 def test_every_promise_has_its_test() -> None:
-    section = PAGE.partition("## Promises of identity")[2].partition("\n## ")[0]
-    rows = [line for line in section.splitlines() if line.startswith("| ")][1:]
-    assert len(rows) > 10
-    assert all(row.count("::test_") == 1 for row in rows)
+    sections = re.findall(r"^## Promises [^\n]*\n(.*?)(?=^## )", PAGE, re.MULTILINE | re.DOTALL)
+    assert len(sections) == 3
+    for section in sections:
+        rows = [line for line in section.splitlines() if line.startswith("| ")][1:]
+        assert len(rows) > 10
+        assert all(row.count("::test_") == 1 for row in rows)
+
+
+KINDS = {name for name, value in vars(Topics).items() if isinstance(value, property)}
+KINDS |= {"activities"}
+
+WHERE = {
+    "client, gateway": ("commands/*.py",),
+    "worker": ("processors/activities/*.py",),
+    "processor": ("processors/*.py",),
+    "publisher of policies": ("deploy/policies.py",),
+}
+"""Roles, and the modules in which their processes name topics."""
+
+
+def test_its_matrix_of_topics_is_that_of_the_code() -> None:
+    section = PAGE.partition("| role | reads | writes |")[2].partition("\n\n")[0]
+    shown = {
+        role.strip(): set(re.findall(r"`([a-z_]+)(?:\.\*)?`", reads + writes))
+        for role, reads, writes in (row.split("|")[1:4] for row in section.splitlines()[2:])
+    }
+    for role, patterns in WHERE.items():
+        code = "".join(
+            path.read_text("utf-8") for pattern in patterns for path in ROOT.glob(pattern)
+        )
+        used = set(re.findall(r"topics\.(\w+)", code)) & KINDS
+        by_others = {"outcomes"} if role == "client, gateway" else set()  # read by their own code
+        assert shown[role] == used | by_others, role
+    assert set().union(*shown.values()) >= KINDS
+    projector = (ROOT / "deploy" / "processes.py").read_text("utf-8").partition("def run_projector")
+    assert set(re.findall(r"topics\.(\w+)", projector[2])) == shown["projector"] == {"events"}
 
 
 def test_its_reasons_are_those_that_the_code_gives() -> None:

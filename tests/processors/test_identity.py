@@ -162,6 +162,31 @@ def test_a_strangers_command_grows_no_history_and_does_not_tell_whether_there_is
     assert "SessionCancelled" not in cluster.facts()
 
 
+@pytest.mark.parametrize("by", [None, key("beta"), key("stranger")])
+def test_whoever_is_refused_at_identity_has_not_touched_the_session(
+    cluster, ring, by, monkeypatch
+) -> None:
+    """So neither words nor time tell him whether there is one: it is not looked for."""
+    ring.keys = Keyring((PEOPLE, WORKER, ENGINE, BETA))
+    cluster.open()
+    cluster.run()
+    looked_for = []
+    partition = type(next(iter(cluster.loops[0]._partitions.values())))
+    find = partition.session
+
+    def noted(self, session):
+        looked_for.append(session)
+        return find(self, session)
+
+    monkeypatch.setattr(partition, "session", noted)
+    forge(cluster, CancelSession("mine"), by=by)
+    assert len(cluster.dead()) == 1
+    assert looked_for == []
+    cluster.send(CancelSession("ours"))
+    cluster.run()
+    assert looked_for == [b"acme/s1"]
+
+
 def test_the_same_signed_record_again_changes_nothing(cluster) -> None:
     cluster.open()
     cluster.run()

@@ -139,9 +139,7 @@ class Worker:
         return await driver.drive(self.attempt)
 
     def _check(self, _job: Job) -> None:
-        """What is known of its authority, each time that it is asked."""
-        told = self.stands.pop(0) if self.stands else None
-        if told is not None:
+        if self.stands and (told := self.stands.pop(0)) is not None:
             raise told
 
     def _rested(self) -> bool:

@@ -1,9 +1,12 @@
 """Leases on a real server, and on one that is absent, empty, frozen or no Redis at all."""
 
 import os
+import random
 import signal
 import socket
 import threading
+from collections import Counter
+from contextlib import suppress
 
 import pytest
 import redis
@@ -196,3 +199,65 @@ def test_a_worker_without_its_redis_does_all_its_work(guarded, run, connect):
     guarded.put(*[guarded.task("find_order", {"order_id": "A"}, session) for session in sessions])
     run(leases=connect("redis://127.0.0.1:1/0"))
     until(lambda: len(guarded.results()) == 20, "all results of tasks that may have run before")
+
+
+class Slow:
+    """A server behind a line on which some answers take longer than anybody waits; a thread per connection."""
+
+    def __init__(self, address, late_s):
+        self._to, self._late_s = address, late_s
+        self.server = socket.create_server(("127.0.0.1", 0))
+        self.url = f"redis://127.0.0.1:{self.server.getsockname()[1]}/0"
+        self._dice = random.Random(27)
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                near, _ = self.server.accept()
+            except OSError:
+                return
+            far = socket.create_connection(self._to)
+            threading.Thread(target=self._pass_on, args=(near, far), daemon=True).start()
+            threading.Thread(target=self._answer, args=(far, near), daemon=True).start()
+
+    def _pass_on(self, near, far):
+        with suppress(OSError):
+            while data := near.recv(65_536):
+                far.sendall(data)
+            far.shutdown(socket.SHUT_RDWR)
+
+    def _answer(self, far, near):
+        with suppress(OSError), near, far:
+            while data := far.recv(65_536):
+                if self._dice.random() < 0.05:
+                    threading.Event().wait(self._late_s)
+                near.sendall(data)
+
+
+@pytest.mark.case("L27")
+@pytest.mark.slow
+def test_of_a_thousand_calls_that_nobody_waited_for_none_answers_anothers_question(
+    endpoints, connect, clock, monkeypatch
+):
+    """Each tenant's attempts have leases of another holder's that the other tenant's have not: an answer that crosses shows."""
+    with redis.Redis.from_url(endpoints.redis) as client:
+        where = client.connection_pool.connection_kwargs
+    slow = Slow((where["host"], where["port"]), late_s=0.008)
+    monkeypatch.setattr(module, "CALL_MS", 2_000)
+    other = connect(endpoints.redis, "w2")
+    held = {tenant: f"{tenant}/s1/1/1#1" for tenant in ("acme", "beta")}
+    free = {tenant: f"{tenant}/s1/1/2#1" for tenant in held}
+    other.hold(dict.fromkeys(held.values(), 60_000))
+    monkeypatch.setattr(module, "CALL_MS", 5)
+    asking = connect(slow.url, "w1")
+    answered = Counter()
+    for number in range(1_000):
+        until(lambda: not asking._busy, "the answer that nobody waited for has come")
+        clock.now += 6  # past the rest after a failure
+        tenant = ("acme", "beta")[number % 2]
+        found = set(asking.held([held[tenant], free[tenant]]))
+        assert found in (set(), {held[tenant]}), f"call {number} for {tenant}"
+        answered[bool(found)] += 1
+    slow.server.close()
+    assert min(answered[True], answered[False]) >= 10

@@ -8,6 +8,7 @@ import pytest
 
 from wakeful.agents import Answer, AnthropicModel, ChatMessage, Evidence, OpenAIModel, Usage
 from wakeful.agents import evidence_of as heard_of
+from wakeful.processors.activities.hidden import OUTPUT
 
 from .conftest import attempt, chat
 from .fake_endpoint import Says, events
@@ -342,3 +343,11 @@ def test_each_event_loop_has_connections_of_its_own(kind, endpoint):
             await model.aclose()
 
     assert [asyncio.run(once()).text for _ in range(2)] == ["one", "two"]
+
+
+def test_the_key_of_a_model_that_was_asked_is_not_printed_by_its_worker(kind, endpoint, asked):
+    key = f"a-key-for-{kind.library}-alone"
+    assert OUTPUT.hide(f"sends {key}") == f"sends {key}"
+    endpoint.says(Says(kind.tells("yes")))
+    assert asked("hi", api_key=key).text == "yes"
+    assert OUTPUT.hide(f"sends {key} and {key!r}") == "sends *** and '***'"

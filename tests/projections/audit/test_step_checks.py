@@ -117,6 +117,14 @@ def test_23_a_decision_about_nothing_is_found(begin, found):
     assert 23 in found(chronicle.evidence())
 
 
+def test_23_a_proposal_that_outlives_its_turn_is_found(begin, found):
+    def asks_at_the_end(body):
+        what = ("refund", "write", body.state, DIGEST, "boss")
+        return [r.ApprovalRequested("1.9-x", 1, 9, *what, 1 << 60), body]
+
+    assert 23 in found(begin(on(r.TurnCompleted, asks_at_the_end)).story().evidence())
+
+
 def test_24_a_decision_that_names_another_digest_is_found(begin, found):
     chronicle = begin(
         on(r.ApprovalGranted, lambda body: [replace(body, digest=b"\3" * 32)])

@@ -1,0 +1,149 @@
+"""What must hold of attempts: each was let go, or withheld, by what the policy in force where it says made of it."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from ...commands.policy import Deciding, Executing, Policy, Question
+from ...events import records as r
+from ...events.failures import UNAPPROVED
+from ...events.log.protocol import Record
+from ...events.records import Event
+from ...processors.simulation.policies import in_force
+
+Attempt = r.ActivityRequested | r.ActivityRetried | r.ActivityReturned
+
+
+@dataclass(slots=True)
+class _Session:
+    """What one session's facts have said so far."""
+
+    requests: dict[str, r.ActivityRequested] = field(default_factory=dict)
+    proposals: dict[str, r.ApprovalRequested] = field(default_factory=dict)
+    approved_by: dict[str, list[Event]] = field(default_factory=lambda: defaultdict(list))
+    uses: dict[str, str] = field(default_factory=dict)
+    artifacts: dict[str, str] = field(default_factory=dict)
+    tainted: bool = False
+
+
+def attempts_have_authority(control: Sequence[Record], events: Sequence[Event]) -> Iterator[str]:
+    """What is dispatched was permitted, by people who still might; what is withheld was not, or what it rests on changed."""
+    sessions: dict[str, _Session] = defaultdict(_Session)
+    for event in events:
+        body, session = event.body, sessions[event.envelope.session_id]
+        match body:
+            case r.ArtifactRecorded() | r.ArtifactChanged():
+                session.artifacts[body.artifact_id] = body.version
+            case r.ApprovalRequested():
+                session.proposals[body.proposal_id] = body
+            case r.ApprovalGranted() | r.ApprovalVoted():
+                _approved(session, event, body)
+            case r.ApprovalVoided():
+                session.uses = {a: p for a, p in session.uses.items() if p != body.proposal_id}
+            case r.ActivityCompleted() | r.ActivityFailed() if body.worker or isinstance(
+                body, r.ActivityCompleted
+            ):
+                session.tainted |= session.requests[body.activity_id].untrusted
+            case r.ActivityRequested() | r.ActivityRetried() | r.ActivityReturned():
+                if isinstance(body, r.ActivityRequested):
+                    session.requests[body.activity_id] = body
+                    if body.proposal_id is not None:
+                        session.uses[body.activity_id] = body.proposal_id
+                policy = in_force(control, event.envelope.control_offset)
+                yield from _judged(session, event, body, policy)
+            case _:
+                pass  # the others bear on no attempt
+
+
+def _approved(session: _Session, event: Event, body: r.ApprovalGranted | r.ApprovalVoted) -> None:
+    session.approved_by[body.proposal_id].append(event)
+    activity_id = session.proposals[body.proposal_id].activity_id
+    if isinstance(body, r.ApprovalGranted) and activity_id is not None:
+        session.uses[activity_id] = body.proposal_id
+
+
+def _judged(session: _Session, event: Event, body: Attempt, policy: Policy) -> Iterator[str]:
+    name = f"{event.envelope.session_id} {body.activity_id}"
+    why = _against(session, event, body, policy)
+    if why and body.withheld_ms is None:
+        yield f"an attempt of {name} is dispatched at control offset {event.envelope.control_offset}: {why}"
+    if not why and body.withheld_ms is not None:
+        yield f"an attempt of {name} is withheld, and nothing speaks against it"
+
+
+def _against(session: _Session, event: Event, body: Attempt, policy: Policy) -> str:
+    """What forbids to dispatch the attempt."""
+    request, envelope = session.requests[body.activity_id], event.envelope
+    used = session.uses.get(body.activity_id)
+    if used is None and policy.set_hash is None:
+        return ""
+    approvals = session.approved_by[used] if used is not None else []
+    by = tuple(each.envelope.actor for each in approvals)
+    act = Executing(request.name, request.contract, "", None, "", by, session.tainted)
+    ruling = policy.rule(Question(envelope.tenant, "", None, "", act))
+    if not ruling.allowed:
+        return "; ".join(ruling.reasons)
+    if used is None:
+        return ""
+    asked = session.proposals[used]
+    deciding = Deciding("approve", asked.name, asked.contract, "", None, asked.approver, "")
+    for each in approvals:
+        question = Question(envelope.tenant, each.envelope.actor, None, "", deciding)
+        if not policy.rule(question).allowed:
+            return f"{each.envelope.actor} approved it and may not any more"
+    if _other_policies(policy, asked):
+        return "other policies apply to it"
+    changed = [v for v in asked.relies_on if session.artifacts.get(v.name, v.version) != v.version]
+    return f"it relies on {changed}" if changed else ""
+
+
+def approvals_are_of_now(control: Sequence[Record], events: Sequence[Event]) -> Iterator[str]:
+    """Nobody says yes to what was shown under other policies."""
+    proposals: dict[tuple[str, str], r.ApprovalRequested] = {}
+    for event in events:
+        body, envelope = event.body, event.envelope
+        if isinstance(body, r.ApprovalRequested):
+            proposals[envelope.session_id, body.proposal_id] = body
+        if not isinstance(body, r.ApprovalGranted | r.ApprovalVoted):
+            continue
+        asked = proposals[envelope.session_id, body.proposal_id]
+        if _other_policies(in_force(control, envelope.control_offset), asked):
+            yield f"{body.proposal_id} was approved, and other policies apply to it than when it was shown"
+
+
+def _other_policies(policy: Policy, asked: r.ApprovalRequested) -> bool:
+    if asked.policies is None or policy.set_hash is None:
+        return False
+    deciding = Deciding("approve", asked.name, asked.contract, "", None, asked.approver, "")
+    return policy.applicable_hash(Question("", "", None, "", deciding)) != asked.policies
+
+
+def gates(events: Sequence[Event]) -> Counter[str]:
+    """What became of attempts at which authority was looked, counted; see `met.py`."""
+    counts: Counter[str] = Counter()
+    withheld: set[tuple[str, str]] = set()
+    for event in events:
+        body = event.body
+        key = (event.envelope.session_id, getattr(body, "activity_id", None) or "")
+        match body:
+            case r.ActivityRequested() | r.ActivityRetried() | r.ActivityReturned():
+                if body.withheld_ms is None:
+                    counts["gate: dispatched once approved"] += key in withheld
+                    withheld.discard(key)
+                    continue
+                counts["gate: withheld once more"] += key in withheld
+                counts[f"gate: withheld by {type(body).__name__}"] += 1
+                withheld.add(key)
+            case r.ApprovalVoided():
+                counts[f"gate: void by {body.reason}"] += 1
+            case r.ApprovalRequested(supersedes=None) if body.activity_id is not None:
+                counts["gate: withheld without a rule of its own"] += 1
+            case r.ActivityFailed() | r.ActivityUncertain():
+                counts["gate: not approved"] += body.failure.kind == UNAPPROVED
+            case r.ActivityCancelled():
+                counts["gate: cancelled while withheld"] += key in withheld
+            case _:
+                pass  # the others bear on no attempt
+    return +counts

@@ -1,0 +1,101 @@
+"""Planted mistakes about authority at each attempt: see `mutants.py`."""
+
+# ruff: noqa: SLF001 - a mistake goes where it would be made, and that is seldom public
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...commands import decide as deciding
+from ...commands import decisions
+from ...events import evolve_activities as activities
+from ...events import records as r
+from ...events.replacing import replace
+from ...events.state import OpenActivity, State
+from ...processors import effects, gate, handler
+from ...processors.proposals import OpenProposals
+from .planting import Mutant, plant
+
+_ATTEMPT, _TASK_OF, _DELIVERABLE = gate._Gate.attempt, effects.task_of, deciding.deliverable
+_LET_GO, _RETURNED = gate._Gate._let_go, activities._returned
+
+
+def _lets_all_go(session: Any, app: Any, facts: Any, now_ms: int, body: r.EventBody) -> gate.Looked:
+    """It never looks."""
+    del session, app, facts, now_ms
+    return body, []
+
+
+def _asks_nobody(self: gate._Gate, body: gate.Attempt) -> gate.Looked:
+    """Withheld, and that is all."""
+    return _ATTEMPT(self, body)[0], []
+
+
+def _only_the_first(self: gate._Gate, body: gate.Attempt) -> gate.Looked:
+    """Authority is looked at when the activity is asked for, and never again."""
+    return _ATTEMPT(self, body) if isinstance(body, r.ActivityRequested) else (body, [])
+
+
+def _sends_it_all_the_same(event: r.Event, requested: r.Event | None, state: State | None) -> Any:
+    """What is withheld is recorded as withheld, and its task goes out."""
+    body: Any = event.body
+    if getattr(body, "withheld_ms", None) is not None:
+        event = r.Event(event.envelope, replace(body, withheld_ms=None))
+    return _TASK_OF(event, requested, state)
+
+
+def _forgets_the_approved(state: State) -> r.EventBody | None:
+    """An approval that policy asked for leads to nothing."""
+    owed = _DELIVERABLE(state)
+    return None if isinstance(owed, r.ActivityRetried) else owed
+
+
+def _runs_its_clock(state: State, body: r.ActivityReturned) -> State:
+    """An attempt that is given back and withheld is taken for one that runs."""
+    return _RETURNED(state, replace(body, withheld_ms=None))
+
+
+def _gives_no_time_back(
+    self: gate._Gate, body: Any, known: OpenActivity | None, ruling: Any
+) -> Any:
+    """Approved, it has the deadline that passed while people thought."""
+    gone: Any = _LET_GO(self, body, known, ruling)
+    return replace(gone, deadline_ms=None) if isinstance(gone, r.ActivityRetried) else gone
+
+
+def _keeps_old_versions(self: OpenProposals, versions: Any) -> Any:
+    """It asks again about what is no longer so."""
+    del self
+    return versions
+
+
+GATE_MUTANTS: tuple[Mutant, ...] = (
+    Mutant("looks at no attempt", plant((handler, "look", _lets_all_go))),
+    Mutant("looks at first attempts alone", plant((gate._Gate, "attempt", _only_the_first))),
+    Mutant("withholds and asks nobody", plant((gate._Gate, "attempt", _asks_nobody))),
+    Mutant("dispatches what is withheld", plant((handler, "task_of", _sends_it_all_the_same))),
+    Mutant("forgets who was approved", plant((handler, "deliverable", _forgets_the_approved))),
+    Mutant("lets the withheld run", plant((activities, "_returned", _runs_its_clock))),
+    Mutant("gives no time back", plant((gate._Gate, "_let_go", _gives_no_time_back))),
+    Mutant("lets a grant outlive its data", plant((gate._Gate, "_drift", lambda *_: ("", ())))),
+    Mutant(
+        "lets a grant outlive its giver", plant((gate._Gate, "_no_longer", lambda *_: iter(())))
+    ),
+    Mutant("decides what others were shown", plant((decisions, "has_aged", lambda *_: False))),
+    Mutant(
+        "knows no taint", plant((activities, "_tainted_by", lambda state, *_: state.tainted_by))
+    ),
+    Mutant("asks about what was so", plant((OpenProposals, "_current", _keeps_old_versions))),
+    Mutant(
+        "calls what nobody approved uncertain",
+        plant(
+            (
+                deciding,
+                "unapproved",
+                lambda a: r.ActivityUncertain(
+                    a.activity_id, a.attempt, r.Failure("unapproved", "", "", ""), ""
+                ),
+            )
+        ),
+    ),
+)
