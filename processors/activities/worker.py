@@ -114,7 +114,9 @@ class Worker:
             for queue in (app.queues if queues is None else queues)
         ]
         if not self.lanes:
-            raise ValueError(f"{app.name} declares no activities, so no queue to serve: name one")
+            raise ValueError(
+                f"{app.name} declares no activities, so a worker has no queue: name it"
+            )
         ended = [lane.ended for lane in self.lanes]
         self._ending = Ending(self.stop, ended, limit_ms=2 * drain_ms + FLUSH_MS, end=end)
 

@@ -41,7 +41,7 @@ def test_its_promises_name_tests_that_exist() -> None:
 
 
 def test_its_planted_mistakes_are_among_those_of_the_simulation() -> None:
-    section = PAGE[PAGE.index("## Where each check is tried") : PAGE.index("## Not yet")]
+    section = PAGE[PAGE.index("## Where each check is tried") :]
     rows = [line.split("|")[1:4] for line in section.splitlines() if line.startswith("| ")][1:]
     told = {name.strip() for row in rows for name in row[2].split(";")}
     assert told <= {mutant.name for mutant in MUTANTS}
