@@ -76,11 +76,7 @@ class Worker:
         Both limits are per queue. `identity` signs what the worker says, and tells whose recorded results count. `end`
         gets the exit code when an activity hangs, and must not return in production.
         """
-        for what, limit in (("concurrency", concurrency), ("sync_concurrency", sync_concurrency)):
-            if limit < 1:
-                raise ValueError(f"{what} is {limit}, it must be at least 1")
-        if drain_ms < 0:
-            raise ValueError(f"drain_ms is {drain_ms}, it must be zero or more")
+        _check_limits(concurrency, sync_concurrency, drain_ms)
         self.app, self._monotonic = app, monotonic
         runner = Runner(
             app.activities,
@@ -114,9 +110,8 @@ class Worker:
             for queue in (app.queues if queues is None else queues)
         ]
         if not self.lanes:
-            raise ValueError(
-                f"{app.name} declares no activities, so a worker has no queue: name it"
-            )
+            told = f"{app.name} declares no activities, so a worker has no queue to serve: name one"
+            raise ValueError(told)
         ended = [lane.ended for lane in self.lanes]
         self._ending = Ending(self.stop, ended, limit_ms=2 * drain_ms + FLUSH_MS, end=end)
 
@@ -139,6 +134,14 @@ class Worker:
         for error in done:
             if isinstance(error, BaseException):
                 raise error
+
+
+def _check_limits(concurrency: int, sync_concurrency: int, drain_ms: int) -> None:
+    for what, limit in (("concurrency", concurrency), ("sync_concurrency", sync_concurrency)):
+        if limit < 1:
+            raise ValueError(f"{what} is {limit}, it must be at least 1")
+    if drain_ms < 0:
+        raise ValueError(f"drain_ms is {drain_ms}, it must be zero or more")
 
 
 def run_until_signalled(worker: Worker) -> None:
