@@ -12,6 +12,9 @@ from typing import Any
 
 from .shapes import Field, Part, Shape
 
+SHIFT_MAX = 63
+"""Bits of a number before its last byte."""
+
 Read = Callable[[bytes, int], tuple[Any, int]]
 """From the bytes and a position in them: a value, and the position after it. IndexError or ValueError in another form."""
 
@@ -123,6 +126,8 @@ def _number(body: bytes, at: int) -> tuple[int, int]:
         number |= (byte & 0x7F) << shift
         shift += 7
         at += 1
+        if shift > SHIFT_MAX:
+            break  # over 64 bits already: a number of a thousand bytes would cost the square of them
     number |= byte << shift
     if not byte or number >= 2**64:
         raise ValueError("a padded number, or one of over 64 bits")

@@ -11,6 +11,7 @@ from ...commands import decisions as deciding
 from ...commands import models as m
 from ...commands.check import Refusal
 from ...events import records as r
+from ...processors import gate
 from ...processors.workflow.asking import Asking
 from .planting import Mutant, plant
 
@@ -60,7 +61,11 @@ APPROVAL_MUTANTS: tuple[Mutant, ...] = (
         "takes an edit for a yes", plant((deciding, "_edited", _approves_what_was_shown)), seed=17
     ),
     Mutant("lets a proposal outlive its data", plant((deciding, "changed", _only_news)), seed=47),
-    Mutant("runs on an approval of other data", plant((Asking, "_drift", lambda *_: "")), seed=30),
+    Mutant(
+        "runs on an approval of other data",  # twice, as it is looked at in the turn, and before the dispatch
+        plant((Asking, "_drift", lambda *_: ""), (gate._Gate, "_drift", lambda *_: ("", ()))),
+        seed=30,
+    ),
     Mutant("counts a vote twice", plant((checking, "_voter", _votes_again)), seed=103),
     Mutant(
         "lets people approve their own", plant((checking, "_voter", _votes_for_himself)), seed=4

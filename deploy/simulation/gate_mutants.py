@@ -17,7 +17,7 @@ from ...processors.proposals import OpenProposals
 from .planting import Mutant, plant
 
 _ATTEMPT, _TASK_OF, _DELIVERABLE = gate._Gate.attempt, effects.task_of, deciding.deliverable
-_LET_GO, _RETURNED = gate._Gate._let_go, activities._returned
+_LET_GO, _REQUESTED = gate._Gate._let_go, activities._requested
 
 
 def _lets_all_go(session: Any, app: Any, facts: Any, now_ms: int, body: r.EventBody) -> gate.Looked:
@@ -50,9 +50,9 @@ def _forgets_the_approved(state: State) -> r.EventBody | None:
     return None if isinstance(owed, r.ActivityRetried) else owed
 
 
-def _runs_its_clock(state: State, body: r.ActivityReturned) -> State:
-    """An attempt that is given back and withheld is taken for one that runs."""
-    return _RETURNED(state, replace(body, withheld_ms=None))
+def _taken_for_running(state: State, body: r.ActivityRequested) -> State:
+    """Its clock runs, and its session does not wait."""
+    return _REQUESTED(state, replace(body, withheld_ms=None))
 
 
 def _gives_no_time_back(
@@ -70,22 +70,38 @@ def _keeps_old_versions(self: OpenProposals, versions: Any) -> Any:
 
 
 GATE_MUTANTS: tuple[Mutant, ...] = (
-    Mutant("looks at no attempt", plant((handler, "look", _lets_all_go))),
-    Mutant("looks at first attempts alone", plant((gate._Gate, "attempt", _only_the_first))),
-    Mutant("withholds and asks nobody", plant((gate._Gate, "attempt", _asks_nobody))),
-    Mutant("dispatches what is withheld", plant((handler, "task_of", _sends_it_all_the_same))),
-    Mutant("forgets who was approved", plant((handler, "deliverable", _forgets_the_approved))),
-    Mutant("lets the withheld run", plant((activities, "_returned", _runs_its_clock))),
-    Mutant("gives no time back", plant((gate._Gate, "_let_go", _gives_no_time_back))),
-    Mutant("lets a grant outlive its data", plant((gate._Gate, "_drift", lambda *_: ("", ())))),
+    Mutant("looks at no attempt", plant((handler, "look", _lets_all_go)), seed=9),
     Mutant(
-        "lets a grant outlive its giver", plant((gate._Gate, "_no_longer", lambda *_: iter(())))
+        "looks at first attempts alone", plant((gate._Gate, "attempt", _only_the_first)), seed=9
     ),
-    Mutant("decides what others were shown", plant((decisions, "has_aged", lambda *_: False))),
+    Mutant("withholds and asks nobody", plant((gate._Gate, "attempt", _asks_nobody)), seed=9),
     Mutant(
-        "knows no taint", plant((activities, "_tainted_by", lambda state, *_: state.tainted_by))
+        "dispatches what is withheld", plant((handler, "task_of", _sends_it_all_the_same)), seed=9
     ),
-    Mutant("asks about what was so", plant((OpenProposals, "_current", _keeps_old_versions))),
+    Mutant(
+        "forgets who was approved", plant((handler, "deliverable", _forgets_the_approved)), seed=9
+    ),
+    Mutant("lets the withheld run", plant((activities, "_requested", _taken_for_running)), seed=9),
+    Mutant("gives no time back", plant((gate._Gate, "_let_go", _gives_no_time_back)), seed=9),
+    Mutant(
+        "lets a grant outlive its data", plant((gate._Gate, "_drift", lambda *_: ("", ()))), seed=69
+    ),
+    Mutant(
+        "lets a grant outlive its giver",
+        plant((gate._Gate, "_no_longer", lambda *_: iter(()))),
+        seed=69,
+    ),
+    Mutant(
+        "decides what others were shown", plant((decisions, "has_aged", lambda *_: False)), seed=4
+    ),
+    Mutant(
+        "knows no taint",
+        plant((activities, "_tainted_by", lambda state, *_: state.tainted_by)),
+        seed=95,
+    ),
+    Mutant(
+        "asks about what was so", plant((OpenProposals, "_current", _keeps_old_versions)), seed=6390
+    ),
     Mutant(
         "calls what nobody approved uncertain",
         plant(
@@ -97,5 +113,6 @@ GATE_MUTANTS: tuple[Mutant, ...] = (
                 ),
             )
         ),
+        seed=9,
     ),
 )

@@ -26,7 +26,7 @@ PRICES = "prices"
 WORDS = ("bonus:700", "bonus:90", "rely:600", "rely:50", "refund:800")
 
 LIMITED = (
-    *("think:a", "pay:30", "rely:600", "rely:50", "refund:800", "flaky:d", "flaky:l", "bonus:700"),
+    *("think:a", "pay:30", "rely:601", "rely:601", "refund:800", "flaky:d", "flaky:l", "bonus:700"),
     *("charge:k", "charge:fl", "ship:70", "race", "sleep:1"),
 )
 """What policies say something about, and time that passes before it is done."""

@@ -30,6 +30,7 @@ from .tools import (
     flaky,
     fragile,
     pay,
+    rebate,
     refund,
     ship,
     stuck,
@@ -88,7 +89,7 @@ async def _ask_the_board(turn: Turn, step: str, cents: int) -> None:
     """What two must approve; or what relies on prices, and comes a moment after its approval."""
     if step == "rely":
         await turn.artifact(PRICES, f"v{turn.number}")
-        asked = await turn.approval(refund.call(cents))
+        asked = await turn.approval((rebate if cents % 2 else refund).call(cents))
         await turn.sleep(0.5)
     else:
         asked = await turn.approval(bonus.call(cents))

@@ -177,11 +177,11 @@ class Publisher:
         """After healing, where sets say what may be carried out: some more of them, while people answer."""
         if limits(self._scene.plan.seed) and self._calm_sets:
             self._calm_sets -= 1
-            self._limit(MANY)
+            self._limit(self._limiting.choice(CHOICES) if self._calm_sets else MANY)
 
     def _limit(self, names: Sequence[str]) -> None:
         rng = self._limiting
-        names = names if rng.random() < 0.1 else MANY
+        names = names if rng.random() < 0.3 else MANY
         self.publish(names, rng.sample(LIMITS, rng.choice((0, 2, 5))))
 
     def publish(

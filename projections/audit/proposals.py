@@ -144,6 +144,8 @@ def _requested(fact: Fact, body: r.ApprovalRequested, session: _Session) -> Iter
     if body.activity_id is not None and body.activity_id not in session.withheld:
         told = f"proposal {body.proposal_id} is about activity {body.activity_id}, which is not withheld"
         yield of(fact, ONE_DECISION, told)
+    if body.activity_id is not None:
+        yield from _drifted(fact, body, session.artifacts)
     if body.proposal_id in proposals:
         yield of(fact, ONE_DECISION, f"proposal {body.proposal_id} is requested twice")
     before = proposals.get(body.supersedes or "")
@@ -218,7 +220,7 @@ def _decision(
 def _drifted(
     fact: Fact, asked: r.ApprovalRequested, artifacts: Mapping[str, str]
 ) -> Iterator[Violation]:
-    """What the action was made from must be so when it is granted, and when it is asked to run."""
+    """What the action was made from must be so when it is granted, when policy asks for it, and when it is to run."""
     for relied in asked.relies_on:
         now = artifacts.get(relied.name, relied.version)
         if now != relied.version:

@@ -18,12 +18,13 @@ from .invariants import TIMERS
 class _Asked:
     """`returned` attempts were given back unrun, and count for no retry; what was in doubt is not tried again.
 
-    A `withheld` attempt is dispatched when it is approved, with a deadline of its own.
+    An attempt that was withheld is dispatched when it is approved, with the time that was left.
     """
 
     request: r.ActivityRequested
     deadline_ms: int
-    withheld: bool = False
+    left_ms: int | None = None
+    """Of the time of an attempt that is withheld."""
     due_ms: int | None = None
     returned: int = 0
     in_doubt: bool = False
@@ -40,8 +41,7 @@ def retries(history: History) -> Iterator[Violation]:
                 case r.CommandParked():
                     kept_ms.setdefault(cause_of(fact), now_ms)
                 case r.ActivityRequested():
-                    held = body.withheld_ms is not None
-                    asked[body.activity_id] = _Asked(body, body.deadline_ms, held)
+                    asked[body.activity_id] = _Asked(body, body.deadline_ms, body.withheld_ms)
                 case r.ActivityRetryScheduled() if body.activity_id in asked:
                     # A failure that was kept while the session was held counts from when it came.
                     came_ms = kept_ms.get(cause_of(fact), now_ms)
@@ -50,7 +50,7 @@ def retries(history: History) -> Iterator[Violation]:
                     yield from _retried(fact, body, asked[body.activity_id])
                 case r.ActivityReturned() if body.activity_id in asked:
                     asked[body.activity_id].returned += 1
-                    asked[body.activity_id].withheld = body.withheld_ms is not None
+                    asked[body.activity_id].left_ms = body.withheld_ms
                 case r.ActivityFailed() | r.ActivityUncertain() if body.activity_id in asked:
                     came_ms = kept_ms.get(cause_of(fact), now_ms)
                     yield from _given_up(fact, body, asked[body.activity_id], came_ms)
@@ -83,9 +83,12 @@ def _scheduled(
 def _retried(fact: Fact, body: r.ActivityRetried, asked: _Asked) -> Iterator[Violation]:
     now_ms, due_ms = fact.event.envelope.at_ms, asked.due_ms
     asked.due_ms = None
-    was_withheld, asked.withheld = asked.withheld, body.withheld_ms is not None
+    left_ms, asked.left_ms = asked.left_ms, body.withheld_ms
     name = f"attempt {body.attempt} of activity {body.activity_id}"
-    if was_withheld:
+    if left_ms is not None:
+        if body.withheld_ms is None and body.deadline_ms != now_ms + left_ms:
+            told = f"{name} had {left_ms} ms left when it was withheld, and is due at {body.deadline_ms}"
+            yield of(fact, TIMERS, told)
         asked.deadline_ms = body.deadline_ms or asked.deadline_ms
         return
     if due_ms is None:

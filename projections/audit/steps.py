@@ -12,7 +12,7 @@ from ...events.verdicts import COMPLETED, UNCERTAIN
 from .evidence import Violation
 from .history import Fact, History, Session, of
 from .invariants import ATTEMPT_FENCE, ONE_OUTCOME, STABLE_KEY
-from .tasks import withheld
+from .tasks import DISPATCHES, withheld
 
 OPEN, IN_DOUBT, LEFT_IN_DOUBT = "open", UNCERTAIN, "uncertain for good"
 """How an activity may stand before its end; the last is one whose workflow decides by itself."""
@@ -26,8 +26,11 @@ def one_outcome(history: History) -> Iterator[Violation]:
     for facts in history.sessions.values():
         stands: dict[str, str] = {}
         decides: set[str] = set()
+        begun: set[str] = set()
         for fact in facts:
             body = fact.event.body
+            if isinstance(body, DISPATCHES) and body.withheld_ms is None:
+                begun.add(body.activity_id)
             match body:
                 case r.ActivityRequested():
                     stands.setdefault(body.activity_id, OPEN)
@@ -35,6 +38,9 @@ def one_outcome(history: History) -> Iterator[Violation]:
                         decides.add(body.activity_id)
                 case r.ActivityUncertain():
                     yield from _ends(fact, body, stands, IN_DOUBT)
+                    if body.activity_id not in begun:
+                        told = f"activity {body.activity_id} is in doubt, and no attempt of it was dispatched"
+                        yield of(fact, ONE_OUTCOME, told)
                     if body.activity_id in decides:
                         stands[body.activity_id] = LEFT_IN_DOUBT
                 case (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from pydantic import BaseModel
 
 from tests.processors.desk import Hand, find_order, kinds
@@ -329,6 +330,35 @@ def test_data_that_changed_after_the_grant_voids_it_before_the_next_attempt() ->
     )
     assert again.relies_on == (r.Version("order", "v2"),)
     assert kinds(hand.decide(actor="sue")) == ["ApprovalGranted", "ActivityRetried"]
+
+
+@workflow("later", version=1)
+async def later(turn: Turn, state: State, message: Message) -> State:
+    """Waits a while between the approval and its use."""
+    approval = await turn.approval(from_file.call(5_000))
+    await turn.sleep("10m")
+    await turn.say(await turn.run(approval.action))
+    return state
+
+
+@pytest.mark.case("U13")
+def test_whoever_approved_and_lost_the_role_before_the_call_has_approved_nothing() -> None:
+    hand = Hand(later, from_file, workflow="later")
+    hand.handler.go_by(policy(), 7)
+    hand.open()
+    hand.decide(actor="sue")
+    hand.handler.go_by(policy(roles=BOB), 8)
+    hand.now_ms += 10 * MINUTE_MS
+    facts = hand.wake()
+    assert kinds(facts)[:4] == [
+        "TimerFired",
+        "ActivityRequested",
+        "ApprovalVoided",
+        "ApprovalRequested",
+    ]
+    assert tasks(hand) == []
+    assert kinds(hand.decide(actor="bob")) == ["ApprovalGranted", "ActivityRetried"]
+    assert len(tasks(hand)) == 1
 
 
 def test_every_prefix_of_a_withheld_history_folds() -> None:
