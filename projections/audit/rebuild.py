@@ -9,7 +9,7 @@ from typing import Any
 
 from ...events.errors import Undecodable
 from ...events.records import Event
-from ...events.state import State
+from ...events.state import OpenActivity, State
 from ..project import project
 from ..rows import LEDGER, SESSIONS, TABLES, TIMERS, Key, Row, Rows, fold_all, no_rows
 from ..values import Unprojectable
@@ -122,7 +122,7 @@ def _owed(rows: Rows) -> dict[Session, set[tuple[str, str, int]]]:
         if row["status"] == "set":
             found.setdefault((tenant, session_id), set()).add(("timer", timer, row["due_ms"]))
     for (tenant, session_id, activity), row in rows.get(LEDGER, {}).items():
-        if row["status"] in ("requested", "retrying"):
+        if row["status"] in ("requested", "retrying", "withheld"):
             one = (f"{row['status']} activity", activity, row["attempts"])
             found.setdefault((tenant, session_id), set()).add(one)
     return found
@@ -132,10 +132,12 @@ def _owes(state: State) -> set[tuple[str, str, int]]:
     """The same by the fold, which knows nothing of rows."""
     timers = {("timer", timer.timer_id, timer.due_ms) for timer in state.timers}
     return timers | {
-        (
-            f"{'requested' if a.retry_due_ms is None else 'retrying'} activity",
-            a.activity_id,
-            a.attempt,
-        )
-        for a in state.activities
+        (f"{_stands(activity)} activity", activity.activity_id, activity.attempt)
+        for activity in state.activities
     }
+
+
+def _stands(activity: OpenActivity) -> str:
+    if activity.withheld_ms is not None:
+        return "withheld"
+    return "requested" if activity.retry_due_ms is None else "retrying"
