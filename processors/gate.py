@@ -29,6 +29,17 @@ CHANNEL = "engine"
 
 Attempt = r.ActivityRequested | r.ActivityRetried | r.ActivityReturned
 
+LOOKED_AT = frozenset(
+    {
+        r.ActivityRequested,
+        r.ActivityRetried,
+        r.ActivityReturned,
+        r.ActivityCancelled,
+        r.ApprovalRequested,
+    }
+)
+"""Facts that may not pass as they are."""
+
 Looked = tuple[r.EventBody, list[r.EventBody]]
 """The fact as it is to be recorded, and what follows from it at once."""
 
@@ -36,7 +47,7 @@ Looked = tuple[r.EventBody, list[r.EventBody]]
 def look(session: Session, app: App, facts: Facts, now_ms: int, body: r.EventBody) -> Looked:
     """What becomes of one fact before it is recorded; most pass as they are."""
     state = session.state
-    if state is None or session.broken is not None:
+    if type(body) not in LOOKED_AT or state is None or session.broken is not None:
         return body, []
     match body:
         case r.ApprovalRequested():

@@ -27,7 +27,7 @@ from wakeful.events.log.protocol import Place, Record
 from wakeful.events.state import STATE_VERSION, Head, SessionState
 from wakeful.events.topics import Topics
 from wakeful.projections.audit import Evidence, asked_by, audit, rebuild_rows
-from wakeful.projections.audit.tasks import OUTCOME_KINDS, newest_of
+from wakeful.projections.audit.tasks import OUTCOME_KINDS, newest_of, withheld
 
 S = ("acme", "s1")
 TOPICS = Topics("test")
@@ -94,7 +94,7 @@ class Chronicle:
                 self.append(cause, told, at_ms)
 
     def append(self, cause: r.Cause, body: r.EventBody, at_ms: int | None) -> None:
-        attempt = newest_of(body)
+        attempt = None if withheld(body) is not None else newest_of(body)
         count = 1 + (type(body) in OUTCOME_KINDS) + (attempt is not None)
         marks = batch_headers(f"b{len(self.scribe.records)}", count)
         event = self.scribe.add(S, body, cause=cause, extra_headers=marks, at_ms=at_ms)
