@@ -104,6 +104,7 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
     control = world.log.dump(world.topics.control)
     findings.extend("I25", deciding.decisions_are_allowed(control, events))
     findings.extend("I25a", executing.attempts_have_authority(control, events))
+    findings.extend("I25b", executing.bodies_begin_in_time(control, world.starts))
     findings.extend("I25n", executing.approvals_are_of_now(control, events))
     findings.extend("I25f", deciding.policies_are_fresh(world, events))
     if rested:

@@ -1,4 +1,4 @@
-"""What must hold of attempts: each was let go, or withheld, by what the policy in force where it says made of it."""
+"""What must hold of attempts: each was let go, or withheld, by the policy in force where it says, and began while that stood."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ from ...events import records as r
 from ...events.failures import UNAPPROVED
 from ...events.log.protocol import Record
 from ...events.records import Event
+from ...processors.activities.attempt import AUTHORITY_STALE
+from ...processors.activities.standing import KNOWN_MS
+from ...processors.control import POLICY_KEY
+from ...processors.simulation.attempts import Start
 from ...processors.simulation.policies import in_force
 
 Attempt = r.ActivityRequested | r.ActivityRetried | r.ActivityReturned
@@ -120,6 +124,24 @@ def _other_policies(policy: Policy, asked: r.ApprovalRequested) -> bool:
     return policy.applicable_hash(Question("", "", None, "", deciding)) != asked.policies
 
 
+def bodies_begin_in_time(control: Sequence[Record], starts: Sequence[Start]) -> Iterator[str]:
+    """What uses an approval begins before its time is over, and on no policy older than what its worker has to know."""
+    published = [record for record in control if record.key == POLICY_KEY]
+    for start in starts:
+        name, task = f"{start.command_id} on {start.worker}", start.task
+        if task.start_by_ms is not None and start.at_ms >= task.start_by_ms:
+            yield f"{name} began {start.at_ms - task.start_by_ms} ms after its authority had aged"
+        if task.control_offset is None:
+            continue
+        since = [record for record in published if record.offset >= task.control_offset]
+        late_ms = start.at_ms - min((record.timestamp_ms for record in since), default=start.at_ms)
+        if late_ms > KNOWN_MS:
+            yield (
+                f"{name} began by policy below control offset {task.control_offset}, "
+                f"{late_ms} ms after more of it was published"
+            )
+
+
 def gates(events: Sequence[Event]) -> Counter[str]:
     """What became of attempts at which authority was looked, counted; see `met.py`."""
     counts: Counter[str] = Counter()
@@ -129,6 +151,8 @@ def gates(events: Sequence[Event]) -> Counter[str]:
         key = (event.envelope.session_id, getattr(body, "activity_id", None) or "")
         match body:
             case r.ActivityRequested() | r.ActivityRetried() | r.ActivityReturned():
+                aged = getattr(body, "reason", "") == AUTHORITY_STALE
+                counts["gate: given back as authority_stale"] += aged
                 if body.withheld_ms is None:
                     counts["gate: dispatched once approved"] += key in withheld
                     withheld.discard(key)

@@ -4,19 +4,23 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from ...commands import decide as deciding
 from ...commands import decisions
 from ...events import evolve_activities as activities
 from ...events import records as r
+from ...events.log.protocol import LogFault
 from ...events.replacing import replace
 from ...events.state import OpenActivity, State
 from ...processors import effects, gate, handler
+from ...processors.activities.standing import Standing
 from ...processors.proposals import OpenProposals
 from .planting import Mutant, plant
 
 _ATTEMPT, _TASK_OF, _DELIVERABLE = gate._Gate.attempt, effects.task_of, deciding.deliverable
+_LOOK, _READ = Standing._look, Standing._read
 _LET_GO, _REQUESTED = gate._Gate._let_go, activities._requested
 
 
@@ -69,27 +73,41 @@ def _keeps_old_versions(self: OpenProposals, versions: Any) -> Any:
     return versions
 
 
+def _reads_once(self: Standing) -> None:
+    """What was read counts for good."""
+    if self._reader is None:
+        _LOOK(self)
+    else:
+        self._wanted, self._known_at = False, self._monotonic()
+
+
+def _takes_silence_for_news(self: Standing) -> None:
+    """What could not be read has said nothing new."""
+    with suppress(LogFault):
+        _READ(self)
+
+
 GATE_MUTANTS: tuple[Mutant, ...] = (
     Mutant("looks at no attempt", plant((handler, "look", _lets_all_go)), seed=9),
     Mutant(
-        "looks at first attempts alone", plant((gate._Gate, "attempt", _only_the_first)), seed=9
+        "looks at first attempts alone", plant((gate._Gate, "attempt", _only_the_first)), seed=26
     ),
     Mutant("withholds and asks nobody", plant((gate._Gate, "attempt", _asks_nobody)), seed=9),
     Mutant(
         "dispatches what is withheld", plant((handler, "task_of", _sends_it_all_the_same)), seed=9
     ),
     Mutant(
-        "forgets who was approved", plant((handler, "deliverable", _forgets_the_approved)), seed=9
+        "forgets who was approved", plant((handler, "deliverable", _forgets_the_approved)), seed=26
     ),
     Mutant("lets the withheld run", plant((activities, "_requested", _taken_for_running)), seed=9),
-    Mutant("gives no time back", plant((gate._Gate, "_let_go", _gives_no_time_back)), seed=9),
+    Mutant("gives no time back", plant((gate._Gate, "_let_go", _gives_no_time_back)), seed=26),
     Mutant(
-        "lets a grant outlive its data", plant((gate._Gate, "_drift", lambda *_: ("", ()))), seed=69
+        "lets a grant outlive its data", plant((gate._Gate, "_drift", lambda *_: ("", ()))), seed=26
     ),
     Mutant(
         "lets a grant outlive its giver",
         plant((gate._Gate, "_no_longer", lambda *_: iter(()))),
-        seed=69,
+        seed=26,
     ),
     Mutant(
         "decides what others were shown", plant((decisions, "has_aged", lambda *_: False)), seed=4
@@ -114,5 +132,13 @@ GATE_MUTANTS: tuple[Mutant, ...] = (
             )
         ),
         seed=9,
+    ),
+    Mutant("begins whatever was let go", plant((Standing, "check", lambda *_: None)), seed=9),
+    Mutant("begins it however late", plant((Standing, "_newest_ms", lambda *_: 0)), seed=262),
+    Mutant("reads policy once for its attempts", plant((Standing, "_look", _reads_once)), seed=267),
+    Mutant(
+        "takes silence for no new policy",
+        plant((Standing, "_read", _takes_silence_for_news)),
+        seed=370,
     ),
 )

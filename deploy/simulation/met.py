@@ -48,11 +48,19 @@ GATES = frozenset(
         "not approved",
         "withheld without a rule of its own",
         "cancelled while withheld",
+        "given back as authority_stale",
     }
 )
 """What became of attempts at which authority was looked."""
 
-SIGNS = frozenset({"queued for longer than a heartbeat", "attempts stopped", "beats"})
+SIGNS = frozenset(
+    {
+        "queued for longer than a heartbeat",
+        "attempts stopped",
+        "beats",
+        "fault: control not read",
+    }
+)
 
 
 def unmet(counts: Counter[str]) -> set[str]:

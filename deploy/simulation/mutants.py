@@ -47,7 +47,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("no rewind after a rebalance", plant((Loop, "_rebalance", wrong.no_seek)), seed=1),
     Mutant("no rewind after a fault", plant((Loop, "_recover", wrong.no_rewind)), seed=10),
     Mutant(
-        "no refold after an unknown commit", plant((Loop, "_recover", wrong.no_refold)), seed=47
+        "no refold after an unknown commit", plant((Loop, "_recover", wrong.no_refold)), seed=53
     ),
     Mutant("commits the offset of the last record", plant((Loop, "_transact", wrong.last_offset))),
     Mutant("commits offsets beside the transaction", plant((Loop, "_transact", wrong.no_offsets))),
@@ -62,7 +62,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "folds into the live state",
         plant((Session, "copy", wrong.fold_in_place), (Loop, "_recover", wrong.rewinds_only)),
-        seed=9,
+        seed=3,
     ),
     Mutant(
         "restores to the last stable offset",
@@ -142,13 +142,13 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "applies the result of an attempt that had failed",
         plant((reporting, "_awaited", wrong.any_attempt)),
-        seed=4,
+        seed=20,
     ),
     Mutant("retries without a back-off", plant((reporting, "retry_due_ms", wrong.at_once)), seed=4),
     Mutant(
         "reads the retry policy from the code",
         plant((reporting, "may_retry", wrong.code_of_the_day)),
-        seed=4,
+        seed=8,
     ),
     Mutant(
         "replays by key, not in the log's order",

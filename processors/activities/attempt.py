@@ -167,6 +167,11 @@ def let_go(task: ActivityTask, *, begun: bool, worker: str) -> ReturnActivity | 
     return FailActivity(task.activity_id, task.attempt, Failure(CUT_OFF, "", told, ""), worker)
 
 
+def outdated(task: ActivityTask, worker: str) -> ReturnActivity:
+    """What a worker says of an attempt whose authority has aged before it began (`standing.py`)."""
+    return ReturnActivity(task.activity_id, task.attempt, AUTHORITY_STALE, worker)
+
+
 def _look(runner: Runner, call: Call, wait_ms: int) -> Generator[Step, Came, Body | None]:
     """What was found, None where nothing was, or that the look-up failed."""
     look_ups = LookUps(runner)

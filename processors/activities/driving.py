@@ -10,8 +10,7 @@ from contextvars import copy_context
 from functools import partial
 from math import inf
 
-from ...commands.models import ReturnActivity
-from .attempt import AUTHORITY_STALE, Ask, Came, LookUp, Run, Say, Steps, Wait, steps_of
+from .attempt import Ask, Came, LookUp, Run, Say, Steps, Wait, outdated, steps_of
 from .hearing import REST_MS, MustLook, TooLate, make_sure
 from .hung import Attempt, Attempts
 from .jobs import Job
@@ -77,14 +76,10 @@ class Driver:
 
     async def _given_back(self, attempt: Attempt) -> Said | None:
         """Unrun; nothing where nobody waits for it, or others have it by now, who may run it."""
-        job, task = attempt.job, attempt.job.task
+        job = attempt.job
         if self._is_stale(job):
             await self._become_sure(attempt)
-        if self._is_over(job):
-            return None
-        return ReturnActivity(
-            task.activity_id, task.attempt, AUTHORITY_STALE, self._runner.worker_id
-        )
+        return None if self._is_over(job) else outdated(job.task, self._runner.worker_id)
 
     async def _become_sure(self, attempt: Attempt) -> None:
         """Rests until the worker has heard whether it still has the task, be that long; only then a look says anything.

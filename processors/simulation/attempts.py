@@ -1,25 +1,31 @@
-"""Attempts as a worker of the simulation has them: which were started, and those that are on their way."""
+"""Attempts as a worker of the simulation has them: which were started, those on their way, and how their steps are played."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from ...events.log.protocol import Place
 from ...events.records import ActivityTask
-from ..activities.attempt import Step, Steps
+from ..activities.attempt import Ask, Came, LookUp, Run, Step, Steps
 from ..activities.beats import Beats
+from ..activities.inside import INSIDE, Inside
 from ..activities.jobs import Job
+from .actors import DIGEST_KEY
+from .downstream import TooSlow
+from .tools import CRUNCH_MS, SILENT, STUCK_MS
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """An attempt that was started, the digest of its arguments, and how far the commands topic went when its partition was taken over."""
+    """An attempt that was started, when, and how far the commands topic went when its partition was taken over."""
 
     command_id: str
     idempotency_key: str
     task: ActivityTask
     worker: str
     known: dict[Place, int]
+    at_ms: int
 
 
 @dataclass(slots=True)
@@ -39,3 +45,37 @@ class Running:
         """Its body has ended, or counts for nothing any more."""
         if self.beats is not None:
             self.beats.close(completed=completed)
+
+
+def lasts_ms(step: Run | LookUp | Ask) -> int:
+    """How long this call takes."""
+    if not isinstance(step, Run):
+        return 0
+    match step.call.task.name, step.call.arguments.get("mood"):
+        case "stuck", _:
+            return STUCK_MS
+        case "crunch", mood if mood == SILENT:
+            return STUCK_MS
+        case "crunch", _:
+            return CRUNCH_MS
+        case _:
+            return 0
+
+
+def played(step: Run | LookUp | Ask, beats: Beats | None) -> tuple[Came, str]:
+    """Runs the function to its end, and says what came of it; those of the simulation never wait."""
+    call, words = step.call, step.words
+    coroutine: Any = call.start()
+    token = None if beats is None else INSIDE.set(Inside(beats, DIGEST_KEY))
+    try:
+        coroutine.send(None)
+    except StopIteration as returned:
+        return words.completed(call, returned.value), "returned"
+    except TooSlow:
+        return words.timed_out(call.task), "timed out"
+    except Exception as error:  # noqa: BLE001 - whatever a tool raises is its failure
+        return words.failed(call.task, error), f"raised {type(error).__name__}"
+    finally:
+        if token is not None:
+            INSIDE.reset(token)
+    raise RuntimeError(f"{call.name} waits: those of the simulation do not")

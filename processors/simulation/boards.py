@@ -31,6 +31,12 @@ LIMITED = (
 )
 """What policies say something about, and time that passes before it is done."""
 
+CALM_WORDS = ("pay:30", "charge:k", "refund:800", "rely:601", "ship:70 pay:30")
+"""What is asked for after healing: some of it needs an approval, by a rule or by policy."""
+
+CALM_TURNS = 14
+"""A few more than there are sets after healing, so that each meets something that is due."""
+
 Send = Callable[[str, m.CommandBody, str], None]
 """Sends a command to a session, from one of the members."""
 
@@ -45,6 +51,8 @@ class Board:
         self._digest_key = digest_key
         self._blobs = blobs
         self._versions = 0
+        self._turns = random.Random(f"turns/{seed}")
+        self._turns_left = CALM_TURNS if self._limited else 0
 
     def script(self, text: str) -> str:
         """The same turn, with something for the board in it."""
@@ -53,6 +61,13 @@ class Board:
         if self._limited:
             return " ".join(self._rng.choices(LIMITED, k=self._rng.randint(2, 6)))
         return " ".join([*self._rng.choices(WORDS, k=self._rng.randint(1, 2)), text])
+
+    def turn(self) -> tuple[str, str] | None:
+        """After healing, in seeds with limits: one more session, and its turn, while policies come and go."""
+        if not self._turns_left:
+            return None
+        self._turns_left -= 1
+        return f"calm{self._turns_left}", self._turns.choice(CALM_WORDS)
 
     def decide(self, proposal: Outcome, send: Send) -> None:
         """One of their ways with a proposal."""

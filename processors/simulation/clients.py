@@ -129,6 +129,9 @@ class Clients:
             elif roll < 0.8:
                 self._answer(proposal, APPROVE if roll < 0.55 else REJECT)
         self._resolver.calm_step()
+        if (turn := self._board.turn()) is not None:
+            self._send(turn[0], m.OpenSession("player"), actor="ann")
+            self._send(turn[0], self._said(turn[1]), actor="ann")
         if self._scene.plan.seed % 2 == 0:  # in the others nobody wakes what the engine must wake
             opened = [f"s{number}" for number in sorted(self._opened)]
             self._signaller.calm_step(opened, self._scene.rng)
@@ -184,8 +187,10 @@ class Clients:
             self._be_hostile(session_id)
 
     def _message(self) -> m.SendMessage:
-        message = {"text": self._board.script(script(self._scene.rng))}
-        return m.SendMessage(put_payload(message, TENANT, DIGEST_KEY, self._scene.blobs))
+        return self._said(self._board.script(script(self._scene.rng)))
+
+    def _said(self, text: str) -> m.SendMessage:
+        return m.SendMessage(put_payload({"text": text}, TENANT, DIGEST_KEY, self._scene.blobs))
 
     def _send(
         self,

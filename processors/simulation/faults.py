@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from ...events.log.memory import MemoryLog
 from ...events.log.memory_faults import Fate, Markers
 from ...events.log.memory_group import MemoryGroup
-from ...events.log.protocol import RebalanceListener
+from ...events.log.protocol import Isolation, NotYet, Place, RebalanceListener
 
 CONTROL = ".control.v1"
 
@@ -31,6 +31,8 @@ class SeededFaults:
         self._late_markers = late_markers
         self._counts = counts
         self.active = False
+        self.unsteady = 0.0
+        """Share of a worker's looks at policy that fail."""
         self.late_commit: Callable[[str], bool] = lambda _: False
         """Lets a commit request of this producer that is under way arrive; false where there is none."""
 
@@ -92,6 +94,10 @@ class SeededFaults:
             return Markers.LATER
         return Markers.AT_ONCE
 
+    def tell(self, what: str) -> None:
+        """One fault more that was drawn elsewhere."""
+        self._counts[f"fault: {what}"] += 1
+
     def _fate(
         self, call: str, *fates: Fate, weight: float = 1.0, rng: random.Random | None = None
     ) -> Fate:
@@ -140,3 +146,18 @@ class ProcessLog(MemoryLog):
         """The process is gone; its sessions end by time-out."""
         for member in self.members:
             self.kill_member(member)
+
+
+class Unsteady(MemoryLog):
+    """The log as a worker reads policy from it: a share of its looks fails, by random numbers of its own."""
+
+    def __init__(self, shared: MemoryLog, faults: SeededFaults, rng: random.Random) -> None:
+        self.__dict__.update(shared.__dict__)
+        self._faults, self._rng = faults, rng
+
+    def ends(self, places: Sequence[Place], isolation: Isolation) -> dict[Place, tuple[int, int]]:
+        """See the protocol."""
+        if self._rng.random() < self._faults.unsteady:
+            self._faults.tell("control not read")
+            raise NotYet(f"{places[0].topic} has no leader")
+        return super().ends(places, isolation)

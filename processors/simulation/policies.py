@@ -27,7 +27,7 @@ from ...events.errors import Undecodable
 from ...events.headers import record_headers
 from ...events.log.protocol import Isolation, Place, Record
 from ..control import POLICY_KEY, PolicyDamaged, nobody_by
-from .actors import GROUP, Scene
+from .actors import GROUP, Actor, Scene
 from .plan import limits
 
 ACTORS = ("ann", "bob")
@@ -38,6 +38,15 @@ MANY = (*ACTORS, "cid", "dora")
 
 CALM_SETS = 12
 """Sets that come after the faults are over, in seeds with limits."""
+
+STANDS_STILL_MS = (500, 2_500, 4_500)
+"""How long a worker does while they come: some of what it has ages, and some it hands on with its session."""
+
+ANOTHER_MS = (100, 700, 2_000)
+"""How soon one more set follows on each of them: after some tasks were let go, before their workers begin them."""
+
+UNSTEADY = 0.2
+"""Share of a worker's looks at policy that fail, for as long as sets come, in seeds with limits."""
 
 UNUSABLE = -1
 """The version of a set that cannot be loaded."""
@@ -149,7 +158,10 @@ class Publisher:
         self._scene = scene
         self._ticks = {rng.randrange(scene.plan.ticks) for _ in range(scene.plan.policies)}
         self._version = 0
-        self._calm_sets = CALM_SETS
+        self._calm_sets = CALM_SETS if limits(scene.plan.seed) else 0
+        self._another_ms: int | None = None
+        self._last: Sequence[str] = ()
+        scene.faults.unsteady = UNSTEADY if self._calm_sets else 0.0
         self._newest: int | None = None
         self._place = Place(scene.topics.control, 0)
         self._reader = scene.log.reader(Isolation.COMMITTED)
@@ -173,16 +185,33 @@ class Publisher:
         if self._version:
             self.publish(ACTORS)
 
-    def calm_step(self) -> None:
-        """After healing, where sets say what may be carried out: some more of them, while people answer."""
-        if limits(self._scene.plan.seed) and self._calm_sets:
-            self._calm_sets -= 1
-            self._limit(self._limiting.choice(CHOICES) if self._calm_sets else MANY)
+    def calm_step(self, workers: Sequence[Actor]) -> None:
+        """After healing, where sets say what may be carried out: some more of them, while people answer and workers stall."""
+        if not self._calm_sets:
+            return
+        self._calm_sets -= 1
+        if not self._calm_sets:
+            self._scene.faults.unsteady = 0.0
+            self._limit(MANY)
+            return
+        rng = self._limiting
+        self._limit(rng.choice(CHOICES))
+        self._another_ms = self._scene.clock.ms + rng.choice(ANOTHER_MS)
+        for worker in workers:
+            if rng.random() < 0.4:
+                worker.freeze(rng.choice(STANDS_STILL_MS))
+
+    def follow(self) -> None:
+        """Publishes the set that comes soon after the last, and says the same but for who may decide."""
+        if self._another_ms is not None and self._scene.clock.ms >= self._another_ms:
+            self._another_ms = None
+            self.publish(MANY, self._last)
 
     def _limit(self, names: Sequence[str]) -> None:
         rng = self._limiting
         names = names if rng.random() < 0.3 else MANY
-        self.publish(names, rng.sample(LIMITS, rng.choice((0, 2, 5))))
+        self._last = rng.sample(LIMITS, rng.choice((0, 2, 5)))
+        self.publish(names, self._last)
 
     def publish(
         self, names: Sequence[str], limits: Sequence[str] = (), *, damaged: bool = False

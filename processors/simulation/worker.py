@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
 
 from ...commands.models import CompleteActivity
 from ...events.log.protocol import Isolation, LogFault, Place
 from ...events.payloads import json_payload
 from ...events.records import ActivityTask
-from ..activities.attempt import Ask, Came, LookUp, Run, Say, Step, Steps, Wait, fenced, steps_of
+from ..activities.attempt import Ask, Run, Say, Step, Steps, Wait, fenced, outdated, steps_of
 from ..activities.beats import AttemptCancelled, Beat, Beats, Stop
 from ..activities.core import SESSION_TIMEOUT_MS, WorkerCore
-from ..activities.hearing import MustLook, TooLate, make_sure
-from ..activities.inside import INSIDE, Inside
+from ..activities.hearing import REST_MS, MustLook, TooLate, make_sure
 from ..activities.jobs import Job
 from ..activities.offsets import Watermark
 from ..activities.runner import Runner
 from ..activities.seat import Seat
+from ..activities.standing import Outdated, Standing, Unsure
 from ..activities.superseded import Superseded
 from .actors import DIGEST_KEY, NAMESPACE, Actor, Killed, Scene
-from .attempts import Running, Start
-from .downstream import TooSlow, World
+from .attempts import Running, Start, lasts_ms, played
+from .downstream import World
+from .faults import Unsteady
 from .keyless import workers_identity
-from .tools import CRUNCH_MS, SILENT, STUCK_MS
+from .tools import SILENT
 from .workload import APP
 
 HELD_MAX = 8
@@ -60,6 +61,8 @@ class WorkerActor(Actor):
         self._starts = starts
         self._known: dict[Watermark, dict[Place, int]] = {}
         self._core: WorkerCore
+        self._standing: Standing
+        self._unsteady = random.Random(f"standing/{scene.plan.seed}/{self.name}")
         self._runner = Runner(
             APP.activities,
             worker_id=self.name,
@@ -101,6 +104,12 @@ class WorkerActor(Actor):
             draining=self._draining,
         )
         self._core.open()
+        self._standing = Standing(
+            Unsteady(self.log, scene.faults, self._unsteady),
+            scene.topics.control,
+            monotonic=self._now,
+            now_ms=scene.clock.now_ms,
+        )
         self._superseded = Superseded(self.log, self.scene.topics.attempts)
         self._superseded.tell(self._over)
 
@@ -163,6 +172,7 @@ class WorkerActor(Actor):
         room = max(1, HELD_MAX - len(self._waiting) - len(self._running))
         jobs = self._core.poll(room, 0)
         self._heard_ms = self.scene.clock.ms
+        self._standing.look(jobs)
         ends: dict[Place, int] | None = None
         for place in self._core.offsets.places:
             mark = self._core.offsets.mark(place)
@@ -216,7 +226,7 @@ class WorkerActor(Actor):
         )
         step = next(steps)
         while isinstance(step, Ask):  # at once: those of the simulation never wait
-            step = steps.send(_played(step, None)[0])
+            step = steps.send(played(step, None)[0])
         return steps, step
 
     def _advance(self, running: Running) -> str:
@@ -248,13 +258,20 @@ class WorkerActor(Actor):
                     is_stale=self._is_stale,
                     now=self._now(),
                 )
+                self._standing.check(job)
             except MustLook:
                 running.steps, running.step = self._steps_of(job, sure=False)
                 return self._take_step(running)
             except TooLate:
                 running.step = Say(None)
                 return "w.prepared"
-            running.begun_ms, running.body_until_ms = now_ms, now_ms + _lasts_ms(step)
+            except Unsure:
+                running.ready_ms = now_ms + REST_MS
+                running.steps, running.step = self._steps_of(job)
+                return "w.waits"
+            except Outdated:
+                return self._give_back(running)
+            running.begun_ms, running.body_until_ms = now_ms, now_ms + lasts_ms(step)
             self._note_start(job)
             if job.task.heartbeat_ms is not None:
                 running.silent = step.call.arguments.get("mood") == SILENT
@@ -262,14 +279,29 @@ class WorkerActor(Actor):
                 running.beats.begin()
             return "w.begun"
         World.downstream = self.scene.downstream
-        running.ready_ms = now_ms + _lasts_ms(step)
-        came, ended = _played(step, running.beats)
+        running.ready_ms = now_ms + lasts_ms(step)
+        came, ended = played(step, running.beats)
         if ended != "returned":
             self._count(f"{type(step).__name__.lower()} {ended}", job.task)
         if ended == "timed out":
             running.ready_ms = now_ms + job.task.start_to_close_ms
         running.step = running.steps.send(came)
         return "w.dispatched" if isinstance(step, Run) else "w.looked_up"
+
+    def _give_back(self, running: Running) -> str:
+        """Unrun, see `Driver`; nothing where nobody waits for it."""
+        job = running.job
+        while self._is_stale(job):
+            self._poll()
+        if running not in self._running:
+            return "w.polled"  # others have it: its partition went in one of these polls
+        self._running.remove(running)
+        self._quiet = 0
+        if self._core.is_over(job):
+            self._core.expire(job)
+        else:
+            self._core.report(job, outdated(job.task, self.name))
+        return "w.responded"
 
     def _beats_of(self, task: ActivityTask) -> Beats:
         def send(beat: Beat) -> None:
@@ -282,7 +314,10 @@ class WorkerActor(Actor):
         job.begun = True
         task = job.task
         known = self._known[job.tickets[0].watermark]
-        self._starts.append(Start(job.command_id, task.idempotency_key, task, self.name, known))
+        at_ms = self.scene.clock.ms
+        self._starts.append(
+            Start(job.command_id, task.idempotency_key, task, self.name, known, at_ms)
+        )
         self.scene.counts["attempts"] += 1
 
     def _count(self, what: str, task: ActivityTask) -> None:
@@ -314,6 +349,7 @@ class WorkerActor(Actor):
                 self._waiting, self._running = [], []
                 self._core.flush(0)
                 self._core.close()
+                self._standing.close()
         except Killed:
             pass
         self._down(self.scene.rng.choice((10, 500)))
@@ -342,37 +378,3 @@ class WorkerActor(Actor):
     def _drop(self) -> None:
         self._waiting, self._running, self._known = [], [], {}
         self._quiet = 0
-
-
-def _lasts_ms(step: Run | LookUp | Ask) -> int:
-    """How long this call takes."""
-    if not isinstance(step, Run):
-        return 0
-    match step.call.task.name, step.call.arguments.get("mood"):
-        case "stuck", _:
-            return STUCK_MS
-        case "crunch", mood if mood == SILENT:
-            return STUCK_MS
-        case "crunch", _:
-            return CRUNCH_MS
-        case _:
-            return 0
-
-
-def _played(step: Run | LookUp | Ask, beats: Beats | None) -> tuple[Came, str]:
-    """Runs the function to its end, and says what came of it; those of the simulation never wait."""
-    call, words = step.call, step.words
-    coroutine: Any = call.start()
-    token = None if beats is None else INSIDE.set(Inside(beats, DIGEST_KEY))
-    try:
-        coroutine.send(None)
-    except StopIteration as returned:
-        return words.completed(call, returned.value), "returned"
-    except TooSlow:
-        return words.timed_out(call.task), "timed out"
-    except Exception as error:  # noqa: BLE001 - whatever a tool raises is its failure
-        return words.failed(call.task, error), f"raised {type(error).__name__}"
-    finally:
-        if token is not None:
-            INSIDE.reset(token)
-    raise RuntimeError(f"{call.name} waits: those of the simulation do not")

@@ -11,14 +11,14 @@ from ...events import blobs
 from ...events.log.memory import MemoryLog
 from ...events.log.protocol import Isolation, Place, Record
 from ...events.topics import Topics
-from .. import live, outputs, partition, proposals, snapshots
+from .. import effects, live, outputs, partition, proposals, snapshots
 from .actors import GROUP, NAMESPACE, Actor, ProcessorActor, Scene
 from .attempts import Start
 from .clients import Clients
 from .clock import VirtualClock
 from .downstream import Downstream
 from .faults import SeededFaults
-from .plan import Plan
+from .plan import Plan, limits
 from .policies import Publisher, load
 from .worker import WorkerActor, worker_group
 from .workload import GUARDED, QUEUES
@@ -40,6 +40,9 @@ STEPS_PER_ROUND_MAX = 40
 QUIET_ROUNDS = 2
 REVIEW_EXPIRES_MS = 8_000
 """As long as the proposals that the workload makes itself: virtual time passes in small steps."""
+
+START_BY_MS = 2_000
+"""In seeds with limits an approved attempt may wait for a worker this long: less than some are frozen, or down."""
 
 FAR_MS = 1 << 50
 
@@ -146,7 +149,7 @@ class World:
         """Runs, answers and waits until nothing is due any more; false where that does not come."""
         for _ in range(WAITS_MAX):
             self.clients.calm_step()
-            self.publisher.calm_step()
+            self.publisher.calm_step(self.workers)
             if not self.rest():
                 return False
             if self.clients.busy:
@@ -164,6 +167,7 @@ class World:
         """Runs everybody until nothing moves, without waiting for anything that is due later."""
         quiet = 0
         for _ in range(ROUNDS_MAX):
+            self.publisher.follow()
             before = self._appended()
             for actor in self.actors:
                 self._exhaust(actor)
@@ -356,8 +360,10 @@ class Observer:
 @contextmanager
 def bounds(plan: Plan) -> Iterator[None]:
     """The engine's bounds, as small as this seed wants them."""
+    start_by_ms = START_BY_MS if limits(plan.seed) else effects.START_BY_MS
     with ExitStack() as stack:
         for module, name, value in (
+            (effects, "START_BY_MS", start_by_ms),
             (live, "RUNNING_MAX", plan.live_max),
             (live, "PARKED_MAX", plan.live_max),
             (partition, "SLICE_RECORDS", plan.slice_records),
