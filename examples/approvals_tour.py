@@ -1,4 +1,4 @@
-"""The tour: tries to get round the approvals of approvals.py in every way there is, and tells what came of it.
+"""The tour: tries to get round the approvals of approvals.py in many ways, and tells what came of it.
 
 It starts a stack, a processor and a worker of its own, and ends all of them. It exits with 1 where something came out
 otherwise than is said here.
