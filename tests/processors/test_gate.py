@@ -232,6 +232,26 @@ def test_a_decision_on_what_was_shown_under_other_policies_is_asked_for_again() 
     refolds(hand)
 
 
+def test_what_takes_the_place_of_one_that_was_asked_again_is_asked_for_a_reason_of_its_own() -> (
+    None
+):
+    hand = Hand(filer, from_file, workflow="filer")
+    hand.handler.go_by(policy(), 7)
+    hand.open()
+    assert hand.last(r.ApprovalRequested).because == ()
+    hand.handler.go_by(policy(STRICT), 8)
+    hand.decide(actor="sue")
+    assert hand.last(r.ApprovalRequested).because != ()
+    hand.give(ChangeArtifact("order", "v2"), actor="crm")
+    assert hand.last(r.ApprovalRequested).because == ()
+    hand.handler.go_by(policy(), 9)
+    hand.decide(actor="sue")
+    assert hand.last(r.ApprovalRequested).because != ()
+    hand.decide("edit", actor="sue", data={"cents": 4_000})
+    assert hand.last(r.ApprovalRequested).because == ()
+    refolds(hand)
+
+
 def test_who_may_not_decide_voids_nothing() -> None:
     hand = Hand()
     hand.handler.go_by(policy(), 7)
