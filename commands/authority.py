@@ -45,7 +45,7 @@ def rule(
         workflow=state.workflow,
         arguments=authority.arguments,
         approver=approver,
-        requester=_requester(state),
+        requester=state.requester,
     )
     question = Question(header.tenant, header.actor, header.on_behalf_of, header.channel, act)
     return authority.policy.rule(question)
@@ -79,22 +79,15 @@ def applicable(
         workflow=state.workflow,
         arguments=None,
         approver=asked.approver,
-        requester=_requester(state),
+        requester=state.requester,
     )
     return policy.applicable_hash(Question(tenant, "", None, "", act))
 
 
-def has_aged(state: State, header: m.CommandHeader, authority: Authority) -> bool:
-    """Whether other policies apply to the proposal now than when it was made."""
-    asked = authority.proposal
-    if asked is None or asked.policies is None:
-        return False
-    now = applicable(authority.policy, header.tenant, state, asked)
-    return now is not None and now != asked.policies
-
-
-def _requester(state: State) -> str:
-    return state.message.actor if state.message is not None else ""
+def has_aged(policy: Policy, tenant: str, state: State, asked: r.ApprovalRequested) -> bool:
+    """Whether other policies apply to the proposal now than when it was made; not where nothing is, or was, published."""
+    now = applicable(policy, tenant, state, asked)
+    return None not in (asked.policies, now) and now != asked.policies
 
 
 def _asked_for(state: State, decision: m.DecideApproval) -> tuple[str, str]:

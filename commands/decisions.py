@@ -62,7 +62,8 @@ def decided(
 ) -> list[r.EventBody]:
     """The last check, authority, and then the facts; they say which policies they rest on.
 
-    An edit is approved by its author at once, where policy lets him approve what he made of it; else others must.
+    An edit is approved by its author at once, where policy lets him approve what he made of it; else others must. Where
+    other policies apply than when it was shown, it is asked for again and not approved.
     """
     proposal_id, digest, comment = decision.proposal_id, decision.digest, decision.comment
     authority = proposals.authority(proposal_id)
@@ -70,8 +71,9 @@ def decided(
     refusal = check_authority(state, command.header, decision, ruling)
     if refusal is not None:
         return [refused(command, refusal)]
+    shown, tenant = authority.proposal, command.header.tenant
     approves = decision.decision in (verdicts.APPROVE, verdicts.EDIT)
-    if approves and has_aged(state, command.header, authority):
+    if approves and shown and has_aged(authority.policy, tenant, state, shown):
         return _asked_again(command, decision, proposals)
     match decision:
         case m.DecideApproval(decision=verdicts.EDIT, data=r.Payload() as arguments):

@@ -77,7 +77,10 @@ class Masked:
 
 
 def mask(hide: Callable[[str], str]) -> None:
-    """From now on all that is printed here and logged goes through `hide`, also by what keeps the stream it finds now."""
+    """From now on all that this process prints and logs goes through `hide`, but for who has kept a stream from before.
+
+    A repeat changes nothing.
+    """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if not isinstance(stream, Masked):

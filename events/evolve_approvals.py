@@ -46,9 +46,8 @@ def evolve(state: State, status: str, body: Proposed, actor: str) -> State:
         case r.ApprovalExpired():
             return _ended(state, status, body.proposal_id, EXPIRED, "", "nobody decided in time")
         case r.ApprovalWithdrawn():
-            _open(
-                state, body.proposal_id, WITHDRAWN
-            )  # with it goes the activity that waits for it, if one does
+            # With it goes the activity that waits for it, if one does.
+            _open(state, body.proposal_id, WITHDRAWN)
             return _decided(state, status, body.proposal_id, WITHDRAWN, "")
         case r.ApprovalAnswered():
             told = f"{actor} answered, and did not approve it"

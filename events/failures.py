@@ -39,7 +39,7 @@ RESULT_NOT_STORED = "result_not_stored"
 """What it returned belongs into a store that does not take it."""
 
 UNAPPROVED = "unapproved"
-"""Policy wanted an approval that was not given, so it was never tried; no worker reports this."""
+"""Policy wanted this attempt approved, and nobody did, so it was not made; no worker reports this."""
 
 KINDS = (
     RAISED,

@@ -277,6 +277,11 @@ class State:
         return self.status in ENDED
 
     @property
+    def requester(self) -> str:
+        """Whose message the turn answers; empty where no message began it."""
+        return self.message.actor if self.message is not None else ""
+
+    @property
     def waits(self) -> bool:
         """Whether something is owed to the session that is not an activity."""
         return bool(self.approvals or self.timers or self.uncertain or self.receives)

@@ -1,4 +1,4 @@
-"""The tour: tries to get round the approvals of approvals.py in every way there is, and tells what came of it.
+"""The tour: tries to get round the approvals of approvals.py in many ways, and tells what came of it.
 
 It starts a stack, a processor and a worker of its own, and ends all of them. It exits with 1 where something came out
 otherwise than is said here.
@@ -205,8 +205,15 @@ def at_the_end(tour: Tour) -> Steps:
 
 
 STOPS = (
-    *(whose_word, when_and_what, other_words, several, what_drifts, between, at_the_worker),
-    *(taint, at_the_end),
+    whose_word,
+    when_and_what,
+    other_words,
+    several,
+    what_drifts,
+    between,
+    at_the_worker,
+    taint,
+    at_the_end,
 )
 
 
@@ -221,8 +228,8 @@ def main() -> None:
             "PARTITIONS": 1,
             "OPEN_POLICY": 0,
             "KEYS": ring,
+            "TENANT": "tour",
         }
-        own |= {"TENANT": "tour"}
         environ = {**os.environ, **{f"WAKEFUL_{name}": str(value) for name, value in own.items()}}
         ensure_local_keys(ring)
         with changing(ring) as keys:

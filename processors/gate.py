@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ..commands.authority import applicable
+from ..commands.authority import applicable, has_aged
 from ..commands.check import Facts
 from ..commands.decisions import ARTIFACT_CHANGED, POLICY_CHANGED, UNAUTHORIZED
 from ..commands.policy import Act, Deciding, Executing, Question, Ruling
@@ -45,7 +45,11 @@ Looked = tuple[r.EventBody, list[r.EventBody]]
 
 
 def look(session: Session, app: App, facts: Facts, now_ms: int, body: r.EventBody) -> Looked:
-    """What becomes of one fact before it is recorded; most pass as they are."""
+    """What becomes of one fact before it is recorded; most pass as they are. It changes nothing by itself.
+
+    Raises `Corrupt` where the journal lacks what the attempt goes back to, and blob faults where what has to be asked for
+    cannot be read.
+    """
     state = session.state
     if type(body) not in LOOKED_AT or state is None or session.broken is not None:
         return body, []
@@ -151,11 +155,11 @@ class _Gate:
             contract=request.contract,
             workflow=self.state.workflow,
             arguments=self.proposals.arguments(request.name, request.arguments),
-            requester=self._requester,
+            requester=self.state.requester,
             approved_by=grant.approved_by if grant is not None else (),
             tainted=bool(self.state.tainted_by),
         )
-        actor = self._requester or f"workflow:{self.state.workflow}"
+        actor = self.state.requester or f"workflow:{self.state.workflow}"
         return self._rule(actor, None, CHANNEL, act)
 
     def _drift(self, grant: _Grant) -> tuple[str, tuple[str, ...]]:
@@ -169,8 +173,7 @@ class _Gate:
         )
         if changed:
             return ARTIFACT_CHANGED, changed
-        hashed = applicable(policy, self.session.tenant, self.state, asked)
-        if None not in (asked.policies, hashed) and hashed != asked.policies:
+        if has_aged(policy, self.session.tenant, self.state, asked):
             told = f"the policies that apply to {asked.name} are others than when it was shown"
             return POLICY_CHANGED, (told,)
         return UNAUTHORIZED, tuple(self._no_longer(grant))
@@ -185,7 +188,7 @@ class _Gate:
             workflow=self.state.workflow,
             arguments=self.proposals.arguments(asked.name, asked.arguments),
             approver=asked.approver,
-            requester=self._requester,
+            requester=self.state.requester,
         )
         for event in grant.approvals:
             by, said = event.envelope, event.body
@@ -195,10 +198,6 @@ class _Gate:
             if not ruling.allowed:
                 why = "; ".join(ruling.reasons)
                 yield f"{by.actor} has approved {asked.name} and may not any more: {why}"
-
-    @property
-    def _requester(self) -> str:
-        return self.state.message.actor if self.state.message is not None else ""
 
     def _rule(self, actor: str, on_behalf_of: str | None, channel: str, act: Act) -> Ruling:
         question = Question(self.session.tenant, actor, on_behalf_of, channel, act)

@@ -65,7 +65,7 @@ class OpenProposals:
         if payload.digest == asked.arguments.digest:
             told = "the arguments are those that were shown: approve it, or change them"
             return Refusal("freshness", "not_edited", told)
-        return self._anew(asked, replace(asked, arguments=payload))
+        return self._anew(asked, replace(asked, arguments=payload, because=()))
 
     def as_of_now(self, proposal_id: str, because: tuple[str, ...]) -> Fresh | Refusal:
         """See `Proposals`."""
@@ -79,8 +79,9 @@ class OpenProposals:
         """See `Proposals`."""
         asked = self._open(proposal_id)
         versions = tuple(changed if v.name == changed.name else v for v in asked.relies_on)
+        because = asked.because if asked.activity_id is not None else ()
         try:
-            return self._anew(asked, replace(asked, relies_on=versions))
+            return self._anew(asked, replace(asked, relies_on=versions, because=because))
         except BLOB_FAULTS as fault:
             return _missing(fault)
 

@@ -71,7 +71,7 @@ COMMENT ON COLUMN {views}.approvals.requester IS 'For whom it is done, who may n
 COMMENT ON COLUMN {views}.approvals.supersedes IS 'The proposal in whose place it was made.';
 COMMENT ON COLUMN {views}.approvals.answer IS 'What the workflow was told instead of a decision.';
 COMMENT ON COLUMN {views}.approvals.activity_id IS 'The activity that is withheld until it is decided, where policy asks for it; null where the workflow does.';
-COMMENT ON COLUMN {views}.approvals.because IS 'Why policy asks for it, in sentences; empty where the workflow does.';
+COMMENT ON COLUMN {views}.approvals.because IS 'Why policy asks for it, or has it asked again, in sentences; empty where the workflow alone asks.';
 COMMENT ON COLUMN {views}.approvals.policies IS 'Hash of the policies that applied to it when it was asked, hex; null where none were published.';
 COMMENT ON COLUMN {views}.approvals.seq IS 'The session''s event that changed this row last.';
 COMMENT ON COLUMN {views}.approvals.escaped IS 'Columns whose text holds what Postgres cannot: backslash doubled, \u0000 for the character.';

@@ -2,8 +2,10 @@
 
 A mark is a record of the dead letters' topic, in the letter's own partition: its key is the letter's id
 (`partition@offset`), it has no value, and its headers say what was done and by whom. It lies behind its letter, so
-retention takes the letter first. Whoever asks for one tenant finds its letters, and those whose key names nobody's. Sending back and marking are one transaction under one name: of two people who do
+retention takes the letter first. Sending back and marking are one transaction under one name: of two people who do
 it at once one is fenced, so a letter is sent back once, and a repeat finds the mark and does nothing.
+
+Whoever asks for one tenant finds its letters, and those whose key names no tenant.
 """
 
 from __future__ import annotations

@@ -192,7 +192,7 @@ def _with_logs(process: str) -> Settings:
 
 
 def _mask_output() -> None:
-    """What activities are given to use, and whoever logs it, is in no file."""
+    """Keeps the credentials of activities out of what this process prints and logs, whoever does so."""
     from ...processors.activities.hidden import OUTPUT
     from ..logs import mask
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from os.path import commonprefix
 
 import structlog
@@ -24,16 +25,20 @@ LOOK_S = 0.75
 """Between two looks: a rebalance that goes on by itself is past its first half by then, mostly."""
 
 LOOKS_MAX = 40
+"""Half a minute; then the log tells people."""
+
 STAY_S = 10.0
 """How long a guest tries to be let in; members come to the rebalance with their next heartbeat."""
 
 CALL_TIMEOUT_S = 5.0
 
+Partition = tuple[str, int]
+
 logger = structlog.get_logger(__name__)
 
 
 class Orphans:
-    """Looks after one group from a thread of its own, from `begin` until all partitions have an owner."""
+    """Looks after one group from a thread of its own, from `begin` until all partitions have an owner, `LOOKS_MAX` times at most."""
 
     def __init__(self, bootstrap: str, group: str, topics: Sequence[str]) -> None:
         self._bootstrap = bootstrap
@@ -54,12 +59,20 @@ class Orphans:
 
     def _run(self) -> None:
         admin = AdminClient(connection(self._bootstrap, f"{self._group}.orphans"))
-        missed: set[tuple[str, int]] = set()
+        self._look_on(
+            partial(self._without_owner, admin),
+            lambda: self._visit(self._other_topic(admin)),
+        )
+
+    def _look_on(
+        self, without_owner: Callable[[], set[Partition] | None], move: Callable[[], None]
+    ) -> None:
+        missed: set[Partition] = set()
         for _ in range(LOOKS_MAX):
             if self._closed.wait(LOOK_S):
                 return
             try:
-                now = self._without_owner(admin)
+                now = without_owner()
                 if now is None:
                     missed = set()
                     continue
@@ -69,16 +82,21 @@ class Orphans:
                     logger.warning(
                         "partitions have no owner; the group is rebalanced",
                         group=self._group,
-                        partitions=sorted(f"{topic}[{number}]" for topic, number in now),
+                        partitions=_names(now),
                     )
-                    self._visit(self._other_topic(admin))
+                    move()
                 missed = now
             except KafkaException as failure:
                 logger.debug("nobody can say whether partitions have no owner", fault=str(failure))
-        logger.error("partitions have no owner, whatever was done", group=self._group)
+        if missed:
+            told = "partitions have no owner, whatever was done: start a member of the group again"
+            logger.error(told, group=self._group, partitions=_names(missed))
+        else:
+            told = "nobody could say whether all partitions have an owner: see 'wakeful doctor'"
+            logger.warning(told, group=self._group)
 
-    def _without_owner(self, admin: AdminClient) -> set[tuple[str, int]] | None:
-        """Topics and partitions; none while the group is in a rebalance, which may find them owners."""
+    def _without_owner(self, admin: AdminClient) -> set[Partition] | None:
+        """Topics and partitions; null while the group is in a rebalance, which may find them owners."""
         asked = admin.describe_consumer_groups([self._group], request_timeout=CALL_TIMEOUT_S)
         found = asked[self._group].result()
         if found.state != ConsumerGroupState.STABLE:
@@ -122,3 +140,7 @@ class Orphans:
                 guest.poll(0.1)
         finally:
             guest.close()
+
+
+def _names(partitions: Collection[Partition]) -> list[str]:
+    return sorted(f"{topic}[{number}]" for topic, number in partitions)

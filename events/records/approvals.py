@@ -13,7 +13,7 @@ class ApprovalRequested:
     `quorum` people must approve, none of them the `requester` where one is named. The action was made from what
     `relies_on` says, and the `policies` apply to it, as a hash. A proposal that `supersedes` another was not asked for by
     the workflow, which waits on; nor was one with an `activity_id`, which policy asks for before that activity is
-    dispatched, `because` of what these sentences say.
+    dispatched. `because` says in sentences why policy asks, or has it asked again.
     """
 
     proposal_id: str

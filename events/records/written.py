@@ -10,8 +10,9 @@ from .envelope import Payload
 class ActivityTask:
     """One attempt of an activity, for a worker. `event_seq` is the event that asked for it.
 
-    `progress` is the last that an earlier attempt told of. One whose authority ages has a `start_by_ms` on the log's clock:
-    a worker that has not begun it by then, or knows more of the control topic than `control_offset`, gives it back unrun.
+    `progress` is the last that an earlier attempt told of. One whose authority ages has a `start_by_ms` on the log's clock
+    and a `control_offset`, the end of the control topic by which it was let go: a worker that has not begun it by then, or
+    knows of policy that was published since, gives it back unrun.
     """
 
     tenant: str

@@ -126,9 +126,8 @@ class EndpointModel(ABC):
                 client = self._clients[loop] = self._connect(library)
             except Exception as error:  # noqa: BLE001 a missing key, a base URL that is none
                 raise failure_of(error, self.name) from None
-            Hidden().add(
-                client.api_key
-            )  # nobody prints it here: these libraries log what they send
+            # Nobody prints it here, but these libraries log what they send.
+            Hidden().add(client.api_key)
         return client
 
     async def _opened(self, client: Any, messages: Sequence[ChatMessage]) -> Any:

@@ -7,10 +7,10 @@ policy that fails, and a skipped `forbid` would permit.)
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeVar
 
 import cedarpy
 
@@ -32,8 +32,11 @@ LONG_MAX = 2**63
 
 DECIDE, EXECUTE = "decide", "execute"
 
-RULINGS_MAX = 4_096
-"""Rulings about executions that are remembered; then all are forgotten."""
+REMEMBERED_MAX = 4_096
+"""Of each kind of answers that a set remembers; then all of that kind are forgotten."""
+
+Key = TypeVar("Key")
+Found = TypeVar("Found")
 
 APPLICABLE_DOMAIN = b"wakeful/applicable-policies/1"
 
@@ -96,25 +99,12 @@ class CedarPolicy:
         if isinstance(question.action, Deciding) or question.action.tool in self._arguments:
             return self._rule(question)
         key = self._key(question, question.action)
-        known = self._rulings.get(key)
-        if known is None:
-            if len(self._rulings) >= RULINGS_MAX:
-                self._rulings.clear()
-            known = self._rulings[key] = self._rule(question)
-        return known
+        return _remembered(self._rulings, key, lambda: self._rule(question))
 
     def _key(self, question: Question, act: Executing) -> tuple[object, ...]:
         """All that the ruling can rest on: people are left out where no policy that may apply looks at them."""
-        looks = self._looks.get((act.tool, question.tenant))
-        if looks is None:
-            looks = frozenset[str]().union(
-                *(
-                    scope.looks_at
-                    for scope in self._scopes.values()
-                    if scope.covers(EXECUTE, act.tool, question.tenant)
-                )
-            )
-            self._looks[act.tool, question.tenant] = looks
+        place = (act.tool, question.tenant)
+        looks = _remembered(self._looks, place, lambda: self._looks_at(*place))
         return (
             question.tenant,
             act.tool,
@@ -127,6 +117,11 @@ class CedarPolicy:
             act.requester if "requester" in looks else None,
             question.on_behalf_of if "on_behalf_of" in looks else None,
         )
+
+    def _looks_at(self, tool: str, tenant: str) -> frozenset[str]:
+        """What differs from person to person and any policy that may apply to an execution looks at."""
+        scopes = (one for one in self._scopes.values() if one.covers(EXECUTE, tool, tenant))
+        return frozenset[str]().union(*(one.looks_at for one in scopes))
 
     def _rule(self, question: Question) -> Ruling:
         try:
@@ -149,12 +144,7 @@ class CedarPolicy:
     def applicable_hash(self, question: Question) -> bytes:
         """See `Policy`: by the policies' heads alone, so a policy may count that its conditions would rule out."""
         key = (_action(question), question.action.tool, question.tenant)
-        known = self._applicable.get(key)
-        if known is None:
-            if len(self._applicable) >= RULINGS_MAX:
-                self._applicable.clear()
-            known = self._applicable[key] = self._hash_applicable(*key)
-        return known
+        return _remembered(self._applicable, key, lambda: self._hash_applicable(*key))
 
     def _hash_applicable(self, action: str, tool: str, tenant: str) -> bytes:
         content = {
@@ -274,6 +264,15 @@ def _is(kind: str, value: Any) -> bool:
     if kind == "Long":
         return type(value) is int and -LONG_MAX <= value < LONG_MAX
     return type(value) is KINDS[kind]
+
+
+def _remembered(known: dict[Key, Found], key: Key, make: Callable[[], Found]) -> Found:
+    found = known.get(key)
+    if found is None:
+        if len(known) >= REMEMBERED_MAX:
+            known.clear()
+        found = known[key] = make()
+    return found
 
 
 def _action(question: Question) -> str:

@@ -147,7 +147,7 @@ def _context(position: Position, facts: Facts) -> TurnContext:
         stretch,
         steps,
         facts.blobs,
-        position.state.message.actor if position.state.message is not None else "",
+        position.state.requester,
     )
 
 

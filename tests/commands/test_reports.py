@@ -8,8 +8,8 @@ import pytest
 
 from wakeful.commands import models as m
 from wakeful.commands.check import Refusal
-from wakeful.commands.decide import due
-from wakeful.commands.reports import RETURNS_MAX, report
+from wakeful.commands.decide import deliverable, due
+from wakeful.commands.reports import RETURNS_MAX, report, unapproved
 from wakeful.events import contracts as c
 from wakeful.events import records as r
 from wakeful.events.evolve import evolve
@@ -128,6 +128,15 @@ def test_a_worker_that_cannot_begin_says_nothing_of_a_doubtful_attempt_before() 
     assert type(fails(state, "unknown_activity", attempt=3)) is DOUBT
     assert type(fails(state, "no_credentials", attempt=3)) is DOUBT
     assert type(fails(state, "nothing_done", attempt=3)) is FAILED
+
+
+@pytest.mark.parametrize(("doubtful", "expected"), [(False, FAILED), (True, DOUBT)])
+def test_an_approval_that_nobody_gave_says_nothing_of_a_doubtful_attempt_before(
+    doubtful: bool, expected: type
+) -> None:
+    withheld = running(c.LOOKUP, attempt=2, withheld_ms=1, denied="no", doubtful=doubtful)
+    assert deliverable(withheld) == unapproved(withheld.activities[0])
+    assert type(deliverable(withheld)) is expected
 
 
 @pytest.mark.parametrize(

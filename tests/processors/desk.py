@@ -132,6 +132,10 @@ class Hand:
             )
         return session
 
+    def tasks(self) -> list[r.ActivityTask]:
+        """The attempts that were dispatched so far, in order."""
+        return [stamped.task for stamped in self.log if stamped.task is not None]
+
     def give(
         self,
         body: CommandBody,

@@ -40,10 +40,6 @@ def granted(hand: Hand, by: str = "sue") -> list[r.EventBody]:
     return hand.decide(actor=by)
 
 
-def tasks(hand: Hand) -> list[r.ActivityTask]:
-    return [stamped.task for stamped in hand.log if stamped.task is not None]
-
-
 def refolds(hand: Hand) -> None:
     """The history folds to what the session holds."""
     assert hand.refold().state == hand.session.state
@@ -96,7 +92,7 @@ def test_an_attempt_with_authority_says_which_policies_let_it_go() -> None:
     assert isinstance(requested, r.ActivityRequested)
     assert requested.policy_ids == ("workflows-may-act",)
     assert requested.policy_hash == policy().set_hash
-    task = tasks(hand)[-1]
+    task = hand.tasks()[-1]
     assert (task.start_by_ms, task.control_offset) == (hand.now_ms + START_BY_MS, 7)
 
 
@@ -106,7 +102,7 @@ def test_a_step_that_nobody_approves_says_nothing_of_policies_and_does_not_age()
     hand.open()
     requested = hand.last(r.ActivityRequested)
     assert (requested.policy_ids, requested.policy_hash) == ((), None)
-    assert (tasks(hand)[-1].start_by_ms, tasks(hand)[-1].control_offset) == (None, None)
+    assert (hand.tasks()[-1].start_by_ms, hand.tasks()[-1].control_offset) == (None, None)
 
 
 def test_an_attempt_that_policy_forbids_is_withheld_and_asked_for_again() -> None:
@@ -131,7 +127,7 @@ def test_an_attempt_that_policy_forbids_is_withheld_and_asked_for_again() -> Non
     )
     assert (again.supersedes, again.activity_id) == (old.proposal_id, "1.3")
     assert (again.because, again.arguments) == (told, old.arguments)
-    assert [task.attempt for task in tasks(hand)] == [1, 1]
+    assert [task.attempt for task in hand.tasks()] == [1, 1]
     assert hand.session.state.status == Status.WAITING
     refolds(hand)
 
@@ -146,7 +142,7 @@ def test_approved_again_it_is_dispatched_with_the_time_that_was_left() -> None:
     assert kinds(facts) == ["ApprovalGranted", "ActivityRetried"]
     assert (facts[1].attempt, facts[1].withheld_ms) == (2, None)
     assert facts[1].deadline_ms == hand.now_ms + 8 * MINUTE_MS
-    task = tasks(hand)[-1]
+    task = hand.tasks()[-1]
     assert (task.attempt, task.deadline_ms) == (2, hand.now_ms + 8 * MINUTE_MS)
     assert "ReplySent" in kinds(hand.result("1.3", "paid", attempt=2))
     refolds(hand)
@@ -165,7 +161,7 @@ def test_still_forbidden_when_approved_it_is_withheld_once_more() -> None:
     ]
     again = hand.last(r.ApprovalRequested)
     assert again.proposal_id != first.proposal_id
-    assert [task.attempt for task in tasks(hand)] == [1, 1]
+    assert [task.attempt for task in hand.tasks()] == [1, 1]
     refolds(hand)
 
 
@@ -236,6 +232,26 @@ def test_a_decision_on_what_was_shown_under_other_policies_is_asked_for_again() 
     refolds(hand)
 
 
+def test_what_takes_the_place_of_one_that_was_asked_again_is_asked_for_a_reason_of_its_own() -> (
+    None
+):
+    hand = Hand(filer, from_file, workflow="filer")
+    hand.handler.go_by(policy(), 7)
+    hand.open()
+    assert hand.last(r.ApprovalRequested).because == ()
+    hand.handler.go_by(policy(STRICT), 8)
+    hand.decide(actor="sue")
+    assert hand.last(r.ApprovalRequested).because != ()
+    hand.give(ChangeArtifact("order", "v2"), actor="crm")
+    assert hand.last(r.ApprovalRequested).because == ()
+    hand.handler.go_by(policy(), 9)
+    hand.decide(actor="sue")
+    assert hand.last(r.ApprovalRequested).because != ()
+    hand.decide("edit", actor="sue", data={"cents": 4_000})
+    assert hand.last(r.ApprovalRequested).because == ()
+    refolds(hand)
+
+
 def test_who_may_not_decide_voids_nothing() -> None:
     hand = Hand()
     hand.handler.go_by(policy(), 7)
@@ -253,10 +269,10 @@ def test_what_a_worker_gives_back_unrun_is_looked_at_again() -> None:
     facts = hand.give(ReturnActivity("1.3", 1, "authority_stale", "w1"), actor="worker:w1")
     assert kinds(facts)[:3] == ["ActivityReturned", "ApprovalVoided", "ApprovalRequested"]
     assert facts[0].withheld_ms is not None
-    assert [task.attempt for task in tasks(hand)] == [1, 1]
+    assert [task.attempt for task in hand.tasks()] == [1, 1]
     hand.handler.go_by(policy(), 9)
     assert kinds(hand.decide(actor="sue"))[:2] == ["ApprovalGranted", "ActivityRetried"]
-    assert tasks(hand)[-1].attempt == 2
+    assert hand.tasks()[-1].attempt == 2
     refolds(hand)
 
 
@@ -356,9 +372,9 @@ def test_whoever_approved_and_lost_the_role_before_the_call_has_approved_nothing
         "ApprovalVoided",
         "ApprovalRequested",
     ]
-    assert tasks(hand) == []
+    assert hand.tasks() == []
     assert kinds(hand.decide(actor="bob")) == ["ApprovalGranted", "ActivityRetried"]
-    assert len(tasks(hand)) == 1
+    assert len(hand.tasks()) == 1
 
 
 def test_every_prefix_of_a_withheld_history_folds() -> None:

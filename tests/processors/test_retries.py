@@ -56,10 +56,6 @@ def hand(request: pytest.FixtureRequest) -> Hand:
     return hand
 
 
-def tasks(hand: Hand) -> list[r.ActivityTask]:
-    return [one.task for one in hand.log if one.task is not None]
-
-
 def wake_at(hand: Hand, ms: int) -> list[str]:
     hand.now_ms = ms
     return kinds(hand.wake())
@@ -82,14 +78,14 @@ def test_a_failure_with_attempts_left_schedules_the_next_and_nothing_more(hand: 
     assert 750 <= scheduled.due_ms - hand.now_ms <= SECOND_MS
     assert hand.session.state.status == Status.RUNNING
     assert hand.session.next_due() == (scheduled.due_ms, "1.1")
-    assert len(tasks(hand)) == 1
+    assert len(hand.tasks()) == 1
 
 
 def test_the_next_attempt_goes_out_when_the_logs_clock_passes_its_due_time(hand: Hand) -> None:
     [scheduled] = hand.failure("1.1")
     assert wake_at(hand, scheduled.due_ms - 1) == []
     assert wake_at(hand, scheduled.due_ms) == ["ActivityRetried"]
-    first, second = tasks(hand)
+    first, second = hand.tasks()
     assert (first.attempt, second.attempt) == (1, 2)
     assert first.idempotency_key == second.idempotency_key == "acme/s1/1/1"
     assert (first.arguments, first.deadline_ms) == (second.arguments, second.deadline_ms)
@@ -208,7 +204,7 @@ def test_a_clock_that_jumps_past_the_deadline_dispatches_nothing(hand: Hand) -> 
     assert wake_at(hand, hand.now_ms + 60 * SECOND_MS)[0] == "ActivityFailed"
     failed = hand.last(r.ActivityFailed)
     assert (failed.attempt, failed.failure.kind) == (1, "timed_out")
-    assert len(tasks(hand)) == 1
+    assert len(hand.tasks()) == 1
 
 
 def test_a_running_later_attempt_still_ends_at_the_deadline(hand: Hand) -> None:

@@ -21,10 +21,6 @@ def policy() -> Policy:
     return load(published(roles=ROB))
 
 
-def tasks(hand: Hand) -> list[r.ActivityTask]:
-    return [stamped.task for stamped in hand.log if stamped.task is not None]
-
-
 class State(BaseModel):
     """None."""
 
@@ -75,7 +71,7 @@ def test_what_untrusted_content_led_to_waits_for_a_reviewer() -> None:
     )
     assert hand.session.state.tainted_by == ("read_page",)
     assert kinds(hand.decide(actor="rob")) == ["ApprovalGranted", "ActivityRetried"]
-    assert tasks(hand)[-1].attempt == 1
+    assert hand.tasks()[-1].attempt == 1
     assert "ReplySent" in kinds(hand.result("1.2", "posted"))
     assert hand.refold().state == hand.session.state
 

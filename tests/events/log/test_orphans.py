@@ -8,7 +8,13 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from structlog.testing import capture_logs
+
+from wakeful.events.log import kafka_orphans
 from wakeful.events.log.kafka import KafkaLog
+from wakeful.events.log.kafka_orphans import LOOKS_MAX, Orphans
 from wakeful.events.log.protocol import TopicSpec
 
 PARTITIONS = 4
@@ -69,3 +75,62 @@ def test_what_a_killed_static_member_had_given_up_finds_an_owner(kafka: str, nam
     finally:
         for one in members:
             one.stop()
+
+
+class Group:
+    """What each look finds, one after another, and then the last one for ever."""
+
+    def __init__(self, *found: set[tuple[str, int]] | KafkaException | None) -> None:
+        self._found = [*reversed(found)]
+        self.moved = 0
+
+    def look(self) -> set[tuple[str, int]] | None:
+        found = self._found.pop() if len(self._found) > 1 else self._found[0]
+        if isinstance(found, KafkaException):
+            raise found
+        return found
+
+    def move(self) -> None:
+        self.moved += 1
+
+    def said(self) -> list[str]:
+        """What the log says at the end of all looks, from `warning` on."""
+        with capture_logs() as logs:
+            Orphans("nowhere:1", "g", ["t"])._look_on(self.look, self.move)
+        return [
+            f"{one['log_level']}: {one['event']}" for one in logs if one["log_level"] != "debug"
+        ]
+
+
+DOWN = KafkaException(KafkaError(KafkaError._TRANSPORT))
+A, B = {("t", 0)}, {("t", 1)}
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka_orphans, "LOOK_S", 0)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_only_what_has_no_owner_at_two_looks_in_turn_moves_the_group() -> None:
+    for passing in ((set(),), (A, set()), (A, B, set()), (A, None, A, set())):
+        group = Group(*passing)
+        assert (group.said(), group.moved) == ([], 0)
+    lasting = Group(A, A | B, set())
+    assert (len(lasting.said()), lasting.moved) == (1, 1)
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("never", [None, DOWN], ids=["in a rebalance", "down"])
+def test_of_a_group_that_nobody_could_look_at_it_is_not_said_that_partitions_have_no_owner(
+    never: KafkaException | None,
+) -> None:
+    (told,) = Group(never).said()
+    assert told.startswith("warning: nobody could say")
+
+
+@pytest.mark.usefixtures("at_once")
+def test_what_no_guest_could_mend_is_an_error() -> None:
+    group = Group(A)
+    assert group.said()[-1].startswith("error: partitions have no owner, whatever was done")
+    assert group.moved == LOOKS_MAX - 1

@@ -132,27 +132,27 @@ def test_what_did_not_begin_in_time_goes_back_and_nobody_is_asked_for_credential
     assert (till.called, till.asked) == ([], [])
 
 
-def test_a_worker_full_of_other_work_gives_back_what_was_outdated_meanwhile(guarded, run, till):
+def test_a_worker_full_of_other_work_gives_back_what_was_outdated_meanwhile(forgetful, run, till):
     till.go_on.clear()
-    end = publish(guarded)
+    end = publish(forgetful)
     running = run(till.app(), concurrency=1)
-    first = task(guarded, "write_once_sync", control_offset=end)
+    first = task(forgetful, "write_once_sync", control_offset=end)
     second = task(
-        guarded, "write_idempotent_sync", "s2", idempotency_key="acme/s2/1/1", control_offset=end
+        forgetful, "write_idempotent_sync", "s2", idempotency_key="acme/s2/1/1", control_offset=end
     )
-    guarded.put(first)
+    forgetful.put(first)
     until(lambda: till.called, "it has begun")
-    guarded.put(second)
+    forgetful.put(second)
     until(lambda: running.lane.core.running == 2, "the next waits inside the worker")
-    publish(guarded)
+    publish(forgetful)
     seen_at = running.lane._monotonic()
     until(
         lambda: running.lane._monotonic() - seen_at > standing_module.KNOWN_MS / 1000,
         "what it knew is old",
     )
     till.go_on.set()
-    until(lambda: len(guarded.results()) == 2, "both have their word")
-    assert sorted(kind.__name__ for kind, _ in said(guarded)) == [
+    until(lambda: len(forgetful.results()) == 2, "both have their word")
+    assert sorted(kind.__name__ for kind, _ in said(forgetful)) == [
         "CompleteActivity",
         "ReturnActivity",
     ], "what had begun is not asked about again"
@@ -175,6 +175,13 @@ class Shut:
             if self.shut:
                 raise LogFault("down")
         return self._inner.ends(places, isolation)
+
+
+@pytest.fixture
+def forgetful(guarded, monkeypatch):
+    """What is known gets old sooner, though not within two polls."""
+    monkeypatch.setattr(standing_module, "KNOWN_MS", 300)
+    return guarded
 
 
 @pytest.fixture
@@ -241,18 +248,18 @@ def test_what_needs_no_credentials_is_asked_about_as_well(guarded, run, till, na
 
 
 @EVERY
-def test_policy_that_comes_while_credentials_are_asked_for_is_newer(guarded, run, till, name):
+def test_policy_that_comes_while_credentials_are_asked_for_is_newer(forgetful, run, till, name):
     till.gives.clear()
-    guarded.put(task(guarded, name, control_offset=publish(guarded)))
+    forgetful.put(task(forgetful, name, control_offset=publish(forgetful)))
     running = run(till.app())
     until(lambda: till.asked, "the provider is asked")
-    publish(guarded)
+    publish(forgetful)
     asked_at = running.lane._monotonic()
     until(
         lambda: running.lane._monotonic() - asked_at > standing_module.KNOWN_MS / 1000,
         "what it knew is old",
     )
     till.gives.set()
-    until(lambda: guarded.results(), "it is given back")
-    assert said(guarded) == [RETURNED]
+    until(lambda: forgetful.results(), "it is given back")
+    assert said(forgetful) == [RETURNED]
     assert till.called == []

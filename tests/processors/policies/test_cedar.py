@@ -1,6 +1,7 @@
 """Cedar behind the port: who may, who may not, and nothing that goes wrong is a permission."""
 
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from tests.processors.policies.sets import CENTS, SUPERVISORS, deciding, executi
 from wakeful.commands.policy import FORBIDDEN, NOT_PERMITTED, POLICY_ERROR, Question
 from wakeful.events import records as r
 from wakeful.processors.control import PolicyDamaged
+from wakeful.processors.policies import cedar
 from wakeful.processors.policies.cedar import load
 from wakeful.processors.policies.sets import problems, set_hash
 
@@ -163,6 +165,67 @@ RELATED = {
 def test_what_can_apply_changes_it(policies: str) -> None:
     before, after = load(published()), load(published(policies))
     assert after.applicable_hash(deciding("x")) != before.applicable_hash(deciding("x"))
+
+
+LOOKING = {
+    "at nobody": "context.tainted",
+    "at who it is for": 'principal == Actor::"acme/ann"',
+    "at a role": 'principal in Role::"acme/supervisor"',
+    "at the requester": 'context.requester == Actor::"acme/ann"',
+    "at whether it is in a name": "context has on_behalf_of",
+    "at whose name it is in": 'context has on_behalf_of && context.on_behalf_of == Actor::"acme/ann"',
+    "at the contract": 'context.contract == "read"',
+    "at the workflow": 'context.workflow == "desk"',
+    "at the channel": 'context.channel == "engine"',
+    "at who approved": 'context.approved_by.contains(Actor::"acme/sue")',
+}
+
+
+def carrying_out() -> list[Question]:
+    """Each differs from the first in one thing that policies may look at."""
+    plain = executing()
+    acts = [
+        {"requester": "bob"},
+        {"contract": "read"},
+        {"workflow": "shop"},
+        {"tainted": True},
+        {"approved_by": ("sue",)},
+        {"tool": "ship"},
+    ]
+    wholes = [
+        {"actor": "bob"},
+        {"on_behalf_of": "ann"},
+        {"on_behalf_of": "bob"},
+        {"channel": "cli"},
+        {"tenant": "other"},
+    ]
+    return [plain, *(executing(**one) for one in acts), *(replace(plain, **one) for one in wholes)]
+
+
+@pytest.mark.parametrize("looks", LOOKING.values(), ids=LOOKING)
+@pytest.mark.parametrize("effect", ["forbid", "permit"])
+def test_a_ruling_that_is_remembered_is_the_one_that_would_be_given(
+    effect: str, looks: str
+) -> None:
+    policy = (
+        f'@id("x") {effect} (principal, action == Action::"execute", resource) when {{ {looks} }};'
+    )
+    made = published(policy, default=effect == "forbid")
+    policy, questions = load(made), carrying_out()
+    for question in (*questions, *reversed(questions)):
+        assert policy.rule(question) == policy._rule(question)
+
+
+def test_what_is_remembered_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cedar, "REMEMBERED_MAX", 3)
+    policy = load(published())
+    for number in (*range(5), *range(5)):
+        question = executing(tool=f"tool {number}", tainted=number % 2 == 0)
+        assert policy.rule(question) == policy._rule(question)
+        assert policy.applicable_hash(question) == policy._hash_applicable(
+            "execute", question.action.tool, "acme"
+        )
+        assert max(map(len, (policy._rulings, policy._looks, policy._applicable))) <= 3
 
 
 FAULTS = {
