@@ -11,7 +11,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -24,7 +24,7 @@ from wakeful.commands.authority import check_authority, rule
 from wakeful.commands.check import Facts, Refusal, check, check_scope, is_repeat
 from wakeful.commands.identity import INSECURE, Identity, Signed
 from wakeful.commands.keyring import ROLES
-from wakeful.commands.policy import EVERYBODY
+from wakeful.commands.policy import EVERYBODY, Policy
 from wakeful.commands.signatures import HMAC_SHA256
 from wakeful.commands.wire import command_hash, encode_command, read_command
 from wakeful.deploy.keyfile import KeyFile, new_key, write_keys
@@ -35,9 +35,11 @@ from wakeful.events.log.memory import MemoryLog
 from wakeful.events.log.protocol import Record
 from wakeful.events.payloads import json_payload
 from wakeful.events.state import SessionState
-from wakeful.events.verdicts import APPROVE
+from wakeful.events.verdicts import APPROVE, GRANTED
 from wakeful.processors.app import App, gather
+from wakeful.processors.gate import look
 from wakeful.processors.handler import CommandHandler
+from wakeful.processors.journal import Journal
 from wakeful.processors.outputs import Folder
 from wakeful.processors.partition import Partition
 from wakeful.processors.policies.cedar import load
@@ -49,7 +51,7 @@ SESSIONS = 200
 GOALS_US = {"result": 20.0, "approval": 200.0}
 """What is to be added at most, on a machine that has nothing else to do."""
 
-PARTS = ("sign_us", "verify_us", "check_us", "policy_us")
+PARTS = ("sign_us", "verify_us", "check_us", "policy_us", "look_us")
 
 POLICY = """
 @id("small-steps-only")
@@ -131,6 +133,7 @@ class Approvals:
         began = time.process_time()
         events = sum(self._give(one) for one in bare_records)
         found["fold_us"] = _per_command(began)
+        found["look_us"] = self._looked_at()
         self._partition.close()
         if events < 2 * SESSIONS:
             raise RuntimeError(f"{events} events of {SESSIONS} decisions: not all were granted")
@@ -164,6 +167,22 @@ class Approvals:
         _all_let_in([one for one in denied if one is not None])
         return found
 
+    def _looked_at(self) -> float:
+        """The last look at each approved attempt, by the policy under which it was approved."""
+        policy = load(_policy())
+        facts = Facts(DIGEST_KEY, policy=policy)
+        attempts = []
+        for key in self._keys:
+            session = self._partition.session(key)
+            session.journal = Journal(_approved_under(policy, each) for each in session.journal)
+            attempts.append((session, _approved_attempt(session.journal)))
+        began = time.process_time()
+        looked = [look(s, self._app, facts, NOW_MS, attempt)[0] for s, attempt in attempts]
+        took_us = _per_command(began)
+        if not all(isinstance(b, r.ActivityRequested) and b.policy_ids for b in looked):
+            raise RuntimeError("an attempt is withheld, or nobody was asked: nothing is measured")
+        return took_us
+
     def _decision(self, number: int) -> m.Command:
         state = self._partition.session(self._keys[number]).state
         if state is None or not state.approvals:
@@ -194,6 +213,28 @@ class Approvals:
         kept = share.changes()
         self._partition.keep(kept, position=0, open_from=0, cause_high=share.cause_high)
         return share.events
+
+
+def _approved_under(policy: Policy, event: r.Event) -> r.Event:
+    if not isinstance(event.body, r.ApprovalGranted):
+        return event
+    return replace(event, body=replace(event.body, policy_hash=policy.set_hash))
+
+
+def _approved_attempt(journal: Sequence[r.Event]) -> r.ActivityRequested:
+    """The call that was approved, as its workflow will ask for it."""
+    bodies = [event.body for event in journal]
+    asked = next(body for body in bodies if isinstance(body, r.ApprovalRequested))
+    like = next(body for body in bodies if isinstance(body, r.ActivityRequested))
+    return replace(
+        like,
+        name=asked.name,
+        contract=asked.contract,
+        arguments=asked.arguments,
+        digest=asked.digest,
+        approval=GRANTED,
+        proposal_id=asked.proposal_id,
+    )
 
 
 def _policy() -> r.PolicyPublished:

@@ -95,16 +95,29 @@ class CedarPolicy:
         return tool in self._arguments
 
     def rule(self, question: Question) -> Ruling:
-        """See `Policy`. One about an execution is remembered: it is asked for each attempt, and hardly ever anything new."""
-        if isinstance(question.action, Deciding) or question.action.tool in self._arguments:
-            return self._rule(question)
-        key = self._key(question, question.action)
-        return _remembered(self._rulings, key, lambda: self._rule(question))
+        """See `Policy`. One about an execution is remembered: it is asked for each attempt, and hardly ever anything new.
 
-    def _key(self, question: Question, act: Executing) -> tuple[object, ...]:
-        """All that the ruling can rest on: people are left out where no policy that may apply looks at them."""
+        Not where arguments can make a difference: a policy looks at them, or they are not what the set declares.
+        """
+        act = question.action
+        if isinstance(act, Deciding):
+            return self._rule(question)
         place = (act.tool, question.tenant)
         looks = _remembered(self._looks, place, lambda: self._looks_at(*place))
+        if act.tool in self._arguments and ("arguments" in looks or not self._declared(question)):
+            return self._rule(question)
+        key = self._key(question, act, looks)
+        return _remembered(self._rulings, key, lambda: self._rule(question))
+
+    def _declared(self, question: Question) -> bool:
+        try:
+            self._known(question)
+        except ValueError:
+            return False
+        return True
+
+    def _key(self, question: Question, act: Executing, looks: frozenset[str]) -> tuple[object, ...]:
+        """All that the ruling can rest on: people are left out where no policy that may apply looks at them."""
         return (
             question.tenant,
             act.tool,
@@ -119,7 +132,7 @@ class CedarPolicy:
         )
 
     def _looks_at(self, tool: str, tenant: str) -> frozenset[str]:
-        """What differs from person to person and any policy that may apply to an execution looks at."""
+        """What differs from call to call and any policy that may apply to an execution looks at."""
         scopes = (one for one in self._scopes.values() if one.covers(EXECUTE, tool, tenant))
         return frozenset[str]().union(*(one.looks_at for one in scopes))
 

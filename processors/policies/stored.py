@@ -39,12 +39,12 @@ def uids_in(part: Any) -> Iterator[tuple[str, str]]:
             yield from uids_in(inner)
 
 
-WHO = frozenset({"principal", "requester", "on_behalf_of"})
-"""What differs from person to person in a question."""
+VARYING = frozenset({"principal", "requester", "on_behalf_of", "arguments"})
+"""What differs from call to call in questions about one tool."""
 
 
 def looks_at(policy: Mapping[str, Any]) -> frozenset[str]:
-    """Which of `WHO` a policy's answer may rest on; all of them where it takes the context as a whole."""
+    """Which of `VARYING` a policy's answer may rest on; all of them where it takes the context as a whole."""
     whom = {"principal"} if policy["principal"]["op"] != "All" else set()
     return frozenset(whom | _looked_at(policy["conditions"]))
 
@@ -55,9 +55,9 @@ def _looked_at(part: Any) -> set[str]:
     if not isinstance(part, dict):
         return set()
     if part == {"Var": "context"}:
-        return set(WHO)
+        return set(VARYING)
     if part == {"Var": "principal"}:
         return {"principal"}
     if part.get("left") == {"Var": "context"} and isinstance(part.get("attr"), str):
-        return {part["attr"]} & WHO
+        return {part["attr"]} & VARYING
     return set().union(*map(_looked_at, part.values()))

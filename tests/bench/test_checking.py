@@ -25,7 +25,7 @@ def test_it_tells_what_is_added_to_the_bare_fold() -> None:
         *(*checking.PARTS, "fold_us"),
         *("adds_us", "ratio", "goal_us"),
     }
-    assert set(found["result"]) == set(found["approval"]) - {"policy_us"}
+    assert set(found["result"]) == set(found["approval"]) - {"policy_us", "look_us"}
     for took in found.values():
         assert took["adds_us"] > 0
         assert took["fold_us"] > took["sign_us"]

@@ -177,6 +177,7 @@ LOOKING = {
     "at the contract": 'context.contract == "read"',
     "at the workflow": 'context.workflow == "desk"',
     "at the channel": 'context.channel == "engine"',
+    "at an argument": "context.arguments has cents && context.arguments.cents > 100",
     "at who approved": 'context.approved_by.contains(Actor::"acme/sue")',
 }
 
@@ -191,6 +192,10 @@ def carrying_out() -> list[Question]:
         {"tainted": True},
         {"approved_by": ("sue",)},
         {"tool": "ship"},
+        {"arguments": {"cents": 50}},
+        {"arguments": {"cents": 500}},
+        {"arguments": {"cents": "many"}},
+        {"arguments": {}},
     ]
     wholes = [
         {"actor": "bob"},
@@ -210,7 +215,7 @@ def test_a_ruling_that_is_remembered_is_the_one_that_would_be_given(
     policy = (
         f'@id("x") {effect} (principal, action == Action::"execute", resource) when {{ {looks} }};'
     )
-    made = published(policy, default=effect == "forbid")
+    made = published(policy, default=effect == "forbid", arguments=CENTS)
     policy, questions = load(made), carrying_out()
     for question in (*questions, *reversed(questions)):
         assert policy.rule(question) == policy._rule(question)
