@@ -247,8 +247,7 @@ def main() -> None:
         log = ending.enter_context(KafkaLog(settings.kafka_servers, client_id=namespace))
         ending.callback(log.delete_topics, apply_topics(log, settings, QUEUES))
         options: dict[str, Any] = {"workers": 0, "projector": False, "spares_max": 0}
-        running = Supervisor(settings, APP, queues=QUEUES, environ=environ, **options)
-        ending.enter_context(running)
+        ending.enter_context(Supervisor(settings, APP, queues=QUEUES, environ=environ, **options))
         tour = ending.enter_context(Tour(log, settings, environ, list(keys)))
         tour.publish()
         wrong = sum(shown(stop, tour) for stop in STOPS)
