@@ -204,8 +204,11 @@ class CedarPolicy:
 
 
 def load(published: r.PolicyPublished) -> CedarPolicy:
-    """The set as a policy; `PolicyDamaged` where it cannot be one."""
-    return CedarPolicy(published)
+    """The set as a policy; `PolicyDamaged` where it cannot be one, whatever the engine makes of it."""
+    try:
+        return CedarPolicy(published)
+    except (ValueError, RecursionError) as error:
+        raise PolicyDamaged(f"the engine cannot take it: {error}") from error
 
 
 def _scopes(policies: str) -> dict[str, _Scope]:

@@ -13,6 +13,7 @@ from typing import Any
 import cedarpy
 
 from ...events import records as r
+from .depth import DEPTH_MAX, depth
 from .stored import id_of, in_order, stored_form, uids_in
 from .text import Statement, statements
 
@@ -107,6 +108,11 @@ def _schema_problems(
 
 def _syntax_problems(parts: Iterable[Statement]) -> Iterator[Problem]:
     for part in parts:
+        deep = depth(part.text)
+        if deep > DEPTH_MAX:
+            told = f"it goes {deep} deep, and {DEPTH_MAX} is the most: write it as several policies"
+            yield Problem(told, line=part.line)
+            continue
         try:
             cedarpy.PolicySet.from_str(part.text)
         except ValueError as error:
@@ -179,8 +185,13 @@ def _role_problems(roles: Iterable[r.RoleMembers]) -> Iterator[Problem]:
 
 def _schema(arguments: Iterable[r.ToolArgument]) -> cedarpy.Schema:
     kinds = {one.name: one.kind for one in arguments}
-    fields = ", ".join(f"{json.dumps(name)}?: {kind}" for name, kind in sorted(kinds.items()))
+    fields = ", ".join(f'"{_escaped(name)}"?: {kind}' for name, kind in sorted(kinds.items()))
     return cedarpy.Schema.from_str(_schema_text().replace("__ARGUMENTS__", fields))
+
+
+def _escaped(name: str) -> str:
+    """As Cedar writes what is not plain within quotes."""
+    return "".join(c if c.isascii() and c.isalnum() else f"\\u{{{ord(c):x}}}" for c in name)
 
 
 @cache

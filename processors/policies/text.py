@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|;', re.DOTALL)
+_TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n\r]*|;', re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)

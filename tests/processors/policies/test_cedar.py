@@ -74,6 +74,50 @@ def test_a_policy_may_look_at_arguments_that_the_set_declares(cents: Any, allowe
     assert ruling.allowed is allowed
 
 
+TOO_DEEP = {
+    "brackets": "(" * 100_000 + "true" + ")" * 100_000,
+    "a chain": "true" + " && true" * 100_000,
+    "a sum": "1" + " + 1" * 100_000 + " == 1",
+    "questions": "if true then true else " * 100_000 + "true",
+    "attributes": "context" + ".arguments" * 100_000,
+    "indexes": "context" + '["arguments"]' * 100_000,
+    "behind a comment": "true // x\r && " + "(" * 100_000 + "true" + ")" * 100_000,
+}
+
+
+@pytest.mark.parametrize("condition", TOO_DEEP.values(), ids=TOO_DEEP)
+def test_a_policy_that_is_too_deep_for_the_engine_is_damaged_and_ends_nothing(
+    condition: str,
+) -> None:
+    with pytest.raises(PolicyDamaged, match="deep, and 150 is the most"):
+        load(published(f'@id("deep") permit (principal, action, resource) when {{ {condition} }};'))
+
+
+WIDE = {
+    "brackets": "(" * 140 + "true" + ")" * 140,
+    "a chain of many": " && ".join(
+        ["(context has arguments && context.arguments has cents)"] * 120
+    ),
+    "a list of many": "[" + ", ".join(["1 + 1"] * 10_000) + "].contains(1)",
+    "brackets in a text": f'context.workflow == "{"(" * 10_000}"',
+    "brackets in a comment": f"true // {'(' * 10_000}\n",
+}
+
+
+@pytest.mark.parametrize("condition", WIDE.values(), ids=WIDE)
+def test_one_that_is_only_long_is_taken(condition: str) -> None:
+    text = f'@id("wide") permit (principal, action, resource) when {{ {condition} }};'
+    assert load(published(text, arguments=CENTS)).policy_ids[-1] == "wide"
+
+
+@pytest.mark.parametrize("name", ["größe", "\U0001f600", 'a"b', "a\\b", "a\x01b"])
+def test_an_argument_may_have_any_name(name: str) -> None:
+    policy = load(published(SMALL, arguments=(*CENTS, r.ToolArgument("refund", name, "Long"))))
+    allowed = policy.rule(deciding("bob", arguments={"cents": 500, name: 1}))
+    assert allowed.allowed
+    assert not policy.rule(deciding("bob", arguments={"cents": 500, name: "1"})).allowed
+
+
 @pytest.mark.parametrize("cents", [5.0, True, "5", 2**63, [5]])
 def test_an_argument_of_another_type_than_declared_is_a_denial(cents: Any) -> None:
     policy = load(published(SMALL, arguments=CENTS))
