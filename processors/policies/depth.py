@@ -36,5 +36,7 @@ def depth(text: str) -> int:
                 joints, signs = joints + 1, 0
             case "sign":
                 signs += 1
+            case _:
+                pass
         deepest = max(deepest, outer + joints + signs)
     return deepest
