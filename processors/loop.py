@@ -157,6 +157,8 @@ class Loop:
     def _cycle(self, group: Group, wakes: Producer) -> Iterator[str]:
         records_max = max(1, self._settings.batch_records >> self._shrunk_bits)
         try:
+            if self._folder.partitions is None:
+                self._folder.partitions = self._log.partitions(self._topics.commands)
             if self._pause is not None and self._last_batch >= BUSY_RECORDS:
                 self._pause(GATHER_MS)
             records = group.poll(records_max, self._poll_ms())

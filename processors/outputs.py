@@ -26,7 +26,7 @@ from ..events.headers import (
     event_headers,
     record_headers,
 )
-from ..events.keys import chunk_key, mark_key, session_key, task_key
+from ..events.keys import chunk_key, mark_key, partition_of, session_key, task_key
 from ..events.log.protocol import Headers, Record
 from ..events.topics import Topics
 from .effects import outcome_of, over_of, refused_outcome
@@ -93,6 +93,8 @@ class Folder:
         self._quotas = quotas or Quotas()
         self._identity = identity
         self._handler = handler
+        self.partitions: int | None = None
+        """How many there are of each topic; not known to whoever folds records that it has placed itself."""
         self._since_mark: dict[int, int] = {}
 
     def fold(self, partition: Partition, records: Sequence[Record]) -> Folded:
@@ -122,6 +124,8 @@ class Folder:
         if record.key != key:
             told = f"the record's key is {record.key!r}, its header says {key!r}"
             self._turn_away(folded, record, "key_mismatch", told)
+            return
+        if self._is_misplaced(folded, record, key):
             return
         evidence = self._identity.check(command, stored, record)
         if isinstance(evidence, Refusal):
@@ -161,6 +165,17 @@ class Folder:
                 self._emit(folded, key, one, trace)
         elif refusal is not None:
             self._refuse(folded, record, command, refusal)
+
+    def _is_misplaced(self, folded: Folded, record: Record, key: bytes) -> bool:
+        """A record lies where its key says. A signed one that was copied elsewhere would find no session there, and be new."""
+        if self.partitions is None:
+            return False
+        number = partition_of(key, self.partitions)
+        if number == record.partition:
+            return False
+        told = f"key {key!r} belongs in partition {number} of {self.partitions}: partition by murmur2, as Java does"
+        self._turn_away(folded, record, "wrong_partition", told)
+        return True
 
     def _emit(self, folded: Folded, key: bytes, stamped: Stamped, trace: bytes | None) -> None:
         event, number = stamped.event, folded.partition.number

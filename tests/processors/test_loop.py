@@ -140,6 +140,32 @@ def test_what_cannot_be_read_is_a_dead_letter_and_the_next_record_counts() -> No
     assert cluster.facts() == ["SessionOpened"]
 
 
+def test_a_record_that_is_copied_to_another_partition_opens_no_second_session_there() -> None:
+    cluster = Cluster(partitions=2)
+    cluster.start()
+    cluster.open("s1", last=True)
+    cluster.run()
+    cluster.answer()
+    cluster.run()
+    story, tasks = cluster.facts(), len(cluster.tasks())
+    asked = [one for one in cluster.log.dump(cluster.topics.commands) if one.key == b"acme/s1"]
+    assert len(asked) > 2
+    (own,) = {one.partition for one in asked}
+    for one in asked:
+        cluster.producer.produce(
+            cluster.topics.commands,
+            key=one.key,
+            value=one.value,
+            headers=one.headers,
+            partition=1 - own,
+        )
+    cluster.producer.flush(1_000)
+    cluster.run()
+    assert (cluster.facts(), len(cluster.tasks())) == (story, tasks)
+    assert {letter.reason for letter in cluster.dead()} == {"wrong_partition"}
+    assert {one.partition for one in cluster.log.dump(cluster.topics.outcomes)} <= {own}
+
+
 def test_a_message_for_an_unknown_session_is_an_outcome_and_a_dead_letter() -> None:
     cluster = Cluster()
     cluster.start()
