@@ -36,10 +36,20 @@ def json_value(what: str, given: str) -> Any:
     if not found.strip():
         raise Stopped(Exit.USAGE, f"{what} is empty: write JSON, such as null")
     try:
-        return json.loads(found, parse_constant=_no_constant)
+        return json.loads(found, parse_constant=_no_constant, object_pairs_hook=_each_name_once)
     except (ValueError, RecursionError) as error:
         shown = found[:SHOWN_MAX]
         raise Stopped(Exit.USAGE, f"{what} is not JSON ({error}): {shown!r}") from None
+
+
+def _each_name_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Of two values for one name, one would be taken, and a reader may have read the other."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in made if names.count(name) > 1)
+        raise ValueError(f"it has {twice!r} twice")
+    return made
 
 
 def _no_constant(name: str) -> None:
