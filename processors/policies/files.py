@@ -18,6 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from ...events import records as r
+from ...events.codec import decode_control, encode_control
+from ...events.errors import Undecodable
+from ...events.headers import record_headers
 from .sets import Problem, default_policies, problems
 
 DEFAULT = "default"
@@ -65,7 +68,18 @@ def read_set(path: Path) -> r.PolicyPublished:
     found = [_told(path.name, pieces, problem) for problem in problems(made)]
     if found:
         raise UnusableSet(found)
+    _refuse_unreadable(path.name, made)
     return made
+
+
+def _refuse_unreadable(file: str, made: r.PolicyPublished) -> None:
+    """Published, such a set would be damaged for all who read it: it has more in it than a record may."""
+    encoded = encode_control(made)
+    try:
+        decode_control(encoded.value, record_headers(encoded, file))
+    except Undecodable as error:
+        told = f"{file}: no processor could read it ({error}): give roles to fewer people, or fewer roles"
+        raise UnusableSet([told]) from error
 
 
 def read_toml(path: Path) -> dict[str, Any]:

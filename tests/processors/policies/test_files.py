@@ -89,6 +89,14 @@ def test_a_fault_is_told_with_its_file(
     assert told in str(raised.value)
 
 
+def test_a_set_that_no_processor_could_read_is_refused_before_it_is_published(folder: Path) -> None:
+    text = (folder / "policy.toml").read_text("utf-8")
+    people = ", ".join(f'"p{number}"' for number in range(10_001))
+    (folder / "policy.toml").write_text(text.replace('["sue"]', f"[{people}]"), "utf-8")
+    with pytest.raises(UnusableSet, match="policy.toml: no processor could read it .too_large"):
+        read_set(folder / "policy.toml")
+
+
 def test_a_case_that_holds_says_nothing(folder: Path) -> None:
     (case,) = read_cases(folder)
     assert run_case(load(read_set(folder / "policy.toml")), case).wrong == ""
