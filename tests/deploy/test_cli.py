@@ -196,10 +196,7 @@ def test_a_signal_takes_its_data_as_an_argument_and_as_an_option(
         ),
         (("signal", "s1", "paid", "--expected-seq", "-1"), "'--expected-seq'"),
         (("session", "send", "s1", "NaN", "--data"), "TEXT is not JSON (it has no NaN): 'NaN'"),
-        (
-            ("approval", "edit", "1.1-ab", '{"cents": 1, "cents": 2}'),
-            "the arguments is not JSON (it has 'cents' twice): '{\"cents\": 1, \"cents\": 2}'",
-        ),
+        (("approval", "edit", "1.1-ab", '{"a": 1, "a": 2}'), "(it has 'a' twice)"),
         (("session", "send", "s1", "hi", "--message-id", ""), "--message-id '' is not allowed"),
         (("session", "open", "w", "--actor", ""), "--actor '' is not allowed"),
         (

@@ -93,7 +93,7 @@ def test_a_set_that_no_processor_could_read_is_refused_before_it_is_published(fo
     text = (folder / "policy.toml").read_text("utf-8")
     people = ", ".join(f'"p{number}"' for number in range(10_001))
     (folder / "policy.toml").write_text(text.replace('["sue"]', f"[{people}]"), "utf-8")
-    with pytest.raises(UnusableSet, match="policy.toml: no processor could read it .too_large"):
+    with pytest.raises(UnusableSet, match="no processor could read it"):
         read_set(folder / "policy.toml")
 
 
