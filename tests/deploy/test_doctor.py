@@ -166,7 +166,7 @@ def test_it_says_whether_commands_are_signed_and_what_is_wrong_with_the_keyring(
     path = tmp_path / "keys.json"
     ensure_local_keys(path)
     (signed,) = doctor._keys(Settings(keys=path))
-    assert (signed.verdict, "3 keys" in signed.what) == ("ok", True)
+    assert (signed.verdict, "4 keys" in signed.what) == ("ok", True)
     (believing,) = doctor._keys(Settings(keys=path, insecure=True))
     assert (believing.verdict, "WAKEFUL_INSECURE" in believing.to_do) == ("advice", True)
     with changing(path) as keys:
@@ -181,7 +181,7 @@ def test_it_says_whether_commands_are_signed_and_what_is_wrong_with_the_keyring(
     assert (none.verdict, "wakeful keys new" in none.to_do) == ("wrong", True)
 
 
-LOCAL = {role: key(role, role) for role in ("client", "worker", "processor")}
+LOCAL = {role: key(role, role) for role in ("client", "worker", "processor", "publisher")}
 
 
 @pytest.mark.parametrize("role", sorted(LOCAL))
@@ -206,18 +206,22 @@ def test_it_is_all_well_only_where_nothing_is_advised():
 
 
 def test_a_gateway_s_key_is_as_good_as_a_client_s():
-    ring = Keyring((LOCAL["worker"], LOCAL["processor"], key("door", "gateway")))
+    ring = Keyring(
+        (LOCAL["worker"], LOCAL["processor"], LOCAL["publisher"], key("door", "gateway"))
+    )
     assert [one.verdict for one in of_keys(ring, "keys.json", 1_000)] == ["ok"]
 
 
 def test_a_public_half_stands_for_whoever_has_the_other():
     half = replace(key("far", "worker", algorithm="ed25519"), secret=None)
-    ring = Keyring((LOCAL["client"], LOCAL["processor"], half))
+    ring = Keyring((LOCAL["client"], LOCAL["processor"], LOCAL["publisher"], half))
     assert [one.verdict for one in of_keys(ring, "keys.json", 1_000)] == ["ok"]
 
 
 def test_a_role_that_a_keyring_never_had_is_advice_only():
-    found = of_keys(Keyring((LOCAL["client"], LOCAL["worker"])), "keys.json", 1_000)
+    found = of_keys(
+        Keyring((LOCAL["client"], LOCAL["worker"], LOCAL["publisher"])), "keys.json", 1_000
+    )
     assert [one.verdict for one in found] == ["advice"]
     assert "no processor's key" in found[0].what
 
