@@ -17,6 +17,7 @@ from wakeful.deploy.cli.findings import (
     of_keys,
     of_lag,
     of_letters,
+    of_policy,
     of_settings,
     of_topics,
     summary,
@@ -196,6 +197,21 @@ def test_a_role_whose_last_key_has_ended_is_wrong_and_named(role, end):
     assert f"wakeful keys new --role {role}" in finding.to_do
     mended = Keyring((*ended.keys, key("next", role)))
     assert [one.verdict for one in of_keys(mended, "keys.json", 1_000)] == ["ok"]
+
+
+def test_a_policy_that_nobody_goes_by_is_told_with_what_to_do():
+    assert of_policy(None, "", []).what == "none is published"
+    assert (of_policy(3, "", []).verdict, of_policy(3, "", []).what) == (
+        "ok",
+        "version 3 is in force",
+    )
+    ignored = of_policy(3, "", ["an old one", "the set at offset 7 is ignored: unsigned"])
+    assert (ignored.verdict, ignored.what) == (
+        "advice",
+        "the set at offset 7 is ignored: unsigned",
+    )
+    assert "who may write to the control topic" in ignored.to_do
+    assert of_policy(3, "it cannot be read", ["x"]).verdict == "wrong"
 
 
 def test_it_is_all_well_only_where_nothing_is_advised():
