@@ -1,6 +1,7 @@
-"""Who vouches for a command: signs those that leave, and judges those that come, with the keys there are by then.
+"""Who vouches for a command, or a policy set: signs those that leave, judges those that come, with the keys of that time.
 
-Everything that writes to the commands topic is given an `Identity`, and so is the processor that reads it.
+Everything that writes to the commands topic or publishes policy is given an `Identity`, and so is the processor that
+reads them.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from typing import Protocol
 
 from ..events.avro import FRAME, Encoded
 from ..events.errors import Undecodable
-from ..events.headers import Header, Headers, find
+from ..events.headers import Header, Headers, find, fingerprint_in
 from ..events.log.protocol import Record
+from ..events.records import PolicyPublished
 from ..schemas import bundled
 from .check import Refusal
-from .keyring import UNKNOWN_KEY, Evidence, Keyring, NoKey
+from .keyring import ALL_TENANTS, PUBLISHED, UNKNOWN_KEY, Evidence, Keyring, NoKey
 from .models import Command
 from .signatures import KEY_HEADER, SIGNATURE_HEADER, signed_bytes
 
@@ -31,6 +33,14 @@ class Identity(Protocol):
 
     def check(self, command: Command, stored: Encoded, record: Record) -> Evidence | Refusal:
         """Whether the command in this record is vouched for; asked before anything is made of it."""
+
+    def sign_policy(
+        self, published: PolicyPublished, topic: str, key: bytes, value: bytes
+    ) -> tuple[Header, ...]:
+        """The headers that vouch for a set in the name of whoever publishes it; `NoKey` where nothing here may."""
+
+    def check_policy(self, published: PolicyPublished | None, record: Record) -> Evidence | Refusal:
+        """Whether a publisher vouches for the set in this record; null where it is none, or cannot be read."""
 
 
 class Insecure:
@@ -49,6 +59,18 @@ class Insecure:
     def check(self, command: Command, stored: Encoded, record: Record) -> Evidence | Refusal:
         """No evidence, and no refusal."""
         del command, stored, record
+        return Evidence(None)
+
+    def sign_policy(
+        self, published: PolicyPublished, topic: str, key: bytes, value: bytes
+    ) -> tuple[Header, ...]:
+        """No headers."""
+        del published, topic, key, value
+        return ()
+
+    def check_policy(self, published: PolicyPublished | None, record: Record) -> Evidence | Refusal:
+        """No evidence, and no refusal."""
+        del published, record
         return Evidence(None)
 
 
@@ -75,11 +97,8 @@ class Signed:
     def sign(self, command: Command, topic: str, key: bytes, value: bytes) -> tuple[Header, ...]:
         """See `Identity`."""
         header, kind = command.header, type(command.body).__name__
-        message = signed_bytes(self._cluster_id, topic, key, value)
-        kid, signature = self._keys().sign(
-            message, header.tenant, kind, header.actor, header.issued_at_ms
-        )
-        return (KEY_HEADER, kid.encode()), (SIGNATURE_HEADER, signature)
+        said = (header.tenant, kind, header.actor, header.issued_at_ms)
+        return self._mark(topic, key, value, *said)
 
     def may_sign(self, kind: str, actor: str, at_ms: int) -> bool:
         """See `Identity`."""
@@ -92,15 +111,49 @@ class Signed:
         cancellation then), so the signed value must name its schema itself, by the id in its frame.
         """
         header, kind = command.header, type(command.body).__name__
+        named = _named_in(stored.value[1:FRAME]) == stored.fingerprint
+        return self._judged(record, header.tenant, kind, header.actor, named=named)
+
+    def sign_policy(
+        self, published: PolicyPublished, topic: str, key: bytes, value: bytes
+    ) -> tuple[Header, ...]:
+        """See `Identity`."""
+        said = (ALL_TENANTS, PUBLISHED, published.published_by, published.published_at_ms)
+        return self._mark(topic, key, value, *said)
+
+    def check_policy(self, published: PolicyPublished | None, record: Record) -> Evidence | Refusal:
+        """See `Identity`. That a policy is taken back has no version, so it could be played again: nobody signs it."""
+        if record.value is None:
+            told = "that a policy is taken back is never signed: publish a set that lets decide whoever may"
+            return Refusal("identity", "unsigned", told)
+        framed = _named_in(record.value[1:FRAME])
+        try:
+            named = fingerprint_in(record.headers) in (None, framed)
+        except Undecodable as error:
+            return Refusal("identity", error.reason, str(error))
+        actor = published.published_by if published is not None else ""
+        return self._judged(record, ALL_TENANTS, PUBLISHED, actor, named=named)
+
+    def _mark(
+        self, topic: str, key: bytes, value: bytes, tenant: str, kind: str, actor: str, at_ms: int
+    ) -> tuple[Header, ...]:
+        message = signed_bytes(self._cluster_id, topic, key, value)
+        kid, signature = self._keys().sign(message, tenant, kind, actor, at_ms)
+        return (KEY_HEADER, kid.encode()), (SIGNATURE_HEADER, signature)
+
+    def _judged(
+        self, record: Record, tenant: str, kind: str, actor: str, *, named: bool
+    ) -> Evidence | Refusal:
+        """`named` is whether the signed value itself names the schema that it is read with."""
         try:
             mark = _mark(record.headers)
         except Undecodable as error:
             return Refusal("identity", error.reason, str(error))
-        if mark is not None and _named_in(stored.value[1:FRAME]) != stored.fingerprint:
+        if mark is not None and not named:
             told = "the id in the signed value's frame is not that of the schema it is read with: write the id of schemas/ids.lock"
             return Refusal("identity", "other_schema", told)
         message = signed_bytes(self._cluster_id, record.topic, record.key, record.value)
-        said = (message, mark, header.tenant, kind, header.actor, record.timestamp_ms)
+        said = (message, mark, tenant, kind, actor, record.timestamp_ms)
         found = self._keys().verify(*said)
         if isinstance(found, Refusal) and found.reason == UNKNOWN_KEY:
             found = self._newest().verify(*said)
@@ -124,6 +177,19 @@ class Unchecked(Signed):
     def check(self, command: Command, stored: Encoded, record: Record) -> Evidence | Refusal:
         """No evidence, since nothing was looked at, and no refusal."""
         return INSECURE.check(command, stored, record)
+
+    def sign_policy(
+        self, published: PolicyPublished, topic: str, key: bytes, value: bytes
+    ) -> tuple[Header, ...]:
+        """The headers, or none."""
+        try:
+            return super().sign_policy(published, topic, key, value)
+        except NoKey:
+            return ()
+
+    def check_policy(self, published: PolicyPublished | None, record: Record) -> Evidence | Refusal:
+        """No evidence, since nothing was looked at, and no refusal."""
+        return INSECURE.check_policy(published, record)
 
 
 def _mark(headers: Headers) -> tuple[str, bytes] | None:

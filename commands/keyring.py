@@ -1,7 +1,8 @@
 """Keys and what each vouches for; which one signs a command, and whether a signed record is what its key may say. Pure.
 
 A key vouches for some tenants (or all), for some kinds of commands, and maybe for one actor only. Roles are kinds by
-name: a gateway asks for things and reports no results, a worker reports results and decides no approvals.
+name: a gateway asks for things and reports no results, a worker reports results and decides no approvals. A policy set
+is signed like a command; only a publisher's key vouches for one, and it is for all tenants, since a set speaks of all.
 """
 
 from __future__ import annotations
@@ -12,11 +13,17 @@ from typing import get_args
 
 from ..events import freezing
 from ..events.errors import Rejected
+from ..events.records import PolicyPublished
 from . import models as m
 from .check import Refusal
 from .signatures import ALGORITHMS, ED25519, SECRET_BYTES, public_half, sign, verifies
 
-KINDS = tuple(cls.__name__ for cls in get_args(m.CommandBody))
+PUBLISHED = PolicyPublished.__name__
+
+ALL_TENANTS = "*"
+"""In place of a tenant, for what speaks of every one."""
+
+KINDS = (*(cls.__name__ for cls in get_args(m.CommandBody)), PUBLISHED)
 
 _ASKED = frozenset(cls.__name__ for cls in get_args(m.CommandBody) if cls not in m.INTERNAL)
 _REPORTED = frozenset(cls.__name__ for cls in m.INTERNAL if cls is not m.FireTimer)
@@ -26,8 +33,12 @@ ROLES = {
     "gateway": _ASKED,
     "worker": _REPORTED,
     "processor": frozenset({m.FireTimer.__name__}),
+    "publisher": frozenset({PUBLISHED}),
 }
-"""Which kinds of commands a key of this role vouches for."""
+"""Which kinds of commands, or of other records, a key of this role vouches for."""
+
+FOR_ALL = ("processor", "publisher")
+"""Roles whose keys are no use unless they are for all tenants: whose sessions are woken, and of whom a set speaks."""
 
 ACTIVE, RETIRED, REVOKED = "active", "retired", "revoked"
 STATUSES = (ACTIVE, RETIRED, REVOKED)
@@ -73,7 +84,11 @@ class Key:
             raise ValueError(f"status {self.status!r} is not one of {', '.join(STATUSES)}")
         unknown = self.kinds - frozenset(KINDS)
         if unknown or not self.kinds:
-            raise ValueError(f"kinds {sorted(unknown)} are no commands: use some of {KINDS}")
+            raise ValueError(f"kinds {sorted(unknown)} cannot be signed: use some of {KINDS}")
+        if PUBLISHED in self.kinds and self.tenants is not None:
+            raise ValueError(
+                f"tenants {sorted(self.tenants)}: a policy set speaks of all, so a publisher's key names none"
+            )
         if len(self.known) != SECRET_BYTES or len(self.secret or self.known) != SECRET_BYTES:
             raise ValueError(f"a key's bytes must be {SECRET_BYTES}, for {self.algorithm}")
         if self.algorithm == ED25519 and self.secret and public_half(self.secret) != self.public:
@@ -144,7 +159,7 @@ class Keyring:
         if key is None or key.secret is None:
             raise NoKey(
                 f"no active key here vouches for {kind} of tenant {tenant!r} by {actor!r}: see 'wakeful keys list', "
-                "make one with 'wakeful keys new', or name another file with WAKEFUL_KEYS"
+                f"make one with 'wakeful keys new --role {role_for(kind)}', or name another file with WAKEFUL_KEYS"
             )
         return key.kid, sign(key.algorithm, key.secret, message)
 
@@ -159,7 +174,7 @@ class Keyring:
     ) -> Evidence | Refusal:
         """Whether the key of this mark (its id and the signature, if any) vouches for the command that came at `at_ms`."""
         if mark is None:
-            told = f"{kind} has no signature: sign it with a key from 'wakeful keys new'"
+            told = f"{kind} has no signature: sign it with a key from 'wakeful keys new --role {role_for(kind)}'"
             return Refusal("identity", "unsigned", told)
         key = self._by_id.get(mark[0])
         if key is None:
@@ -169,6 +184,11 @@ class Keyring:
             told = f"the signature by key {key.kid!r} is not of this record in this topic of this cluster"
             return Refusal("identity", "bad_signature", told)
         return _beyond(key, tenant, kind, actor, at_ms) or Evidence(key.kid)
+
+
+def role_for(kind: str) -> str:
+    """The first role whose keys vouch for it."""
+    return next(role for role, kinds in ROLES.items() if kind in kinds)
 
 
 def _beyond(key: Key, tenant: str, kind: str, actor: str, at_ms: int) -> Refusal | None:

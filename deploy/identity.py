@@ -5,7 +5,7 @@ from __future__ import annotations
 import structlog
 
 from ..commands.identity import INSECURE, Identity, Signed, Unchecked
-from ..commands.keyring import ROLES, Keyring
+from ..commands.keyring import FOR_ALL, ROLES, Keyring
 from ..events.log.protocol import Log
 from .exits import Exit, Stopped
 from .keyfile import KeyFile
@@ -47,9 +47,13 @@ def key_file(settings: Settings) -> KeyFile | None:
     return None
 
 
+def judge_of(settings: Settings, log: Log) -> Identity:
+    """What judges where somebody only looks: everybody is believed where there are no keys."""
+    return INSECURE if settings.keys is None else identity_of(settings, log)
+
+
 def _check_role(settings: Settings, ring: Keyring, role: str) -> None:
-    """A processor wakes the sessions of every tenant, so its key is for all of them."""
-    kinds, for_all = ROLES[role], role == "processor"
+    kinds, for_all = ROLES[role], role in FOR_ALL
     if any(
         key.signs and kinds <= key.kinds and not (for_all and key.tenants is not None)
         for key in ring.keys

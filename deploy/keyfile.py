@@ -39,7 +39,7 @@ KID_BYTES = 4
 LOOK_S = 0.05
 """How soon a changed file is noticed; a key that is not known makes look at once."""
 
-LOCAL_ROLES = ("client", "worker", "processor")
+LOCAL_ROLES = ("client", "worker", "processor", "publisher")
 """One key each is what one machine needs, with everything on it."""
 
 logger = structlog.get_logger("wakeful.keys")

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from ..commands.identity import INSECURE, Identity
 from ..commands.policy import EVERYBODY, NOBODY, Policy
 from ..events import records as r
 from ..events.codec import decode_control, encode_control
@@ -17,6 +18,7 @@ from ..events.errors import Undecodable
 from ..events.headers import record_headers
 from ..events.log.protocol import EndOfPartition, Isolation, Log, LogFault, Place, Record
 from ..processors.control import POLICY_KEY, Control
+from ..processors.published import Ignored, Unusable, read_policy
 from .clock import SystemClock
 from .exits import Exit, Stopped
 from .settings import Settings
@@ -34,32 +36,42 @@ APPEND_LIMIT_MS = 10_000
 class Shown:
     """What the control topic says: the set in force at `offset` (null: none was published), and who decides by which.
 
-    Filled by `take`, record by record.
+    Filled by `take`, record by record; `identity` judges which sets count.
     """
 
+    identity: Identity = INSECURE
     published: r.PolicyPublished | None = None
     offset: int | None = None
     damaged: str = ""
     """Why the newest set cannot be read, where it cannot."""
+    ignored: list[str] = field(default_factory=list)
+    """Sets that do not count, each with its offset and why."""
     seen: dict[str, r.PolicySeen] = field(default_factory=dict)
 
     def take(self, record: Record) -> None:
         """Takes one record in; what is neither a set nor a processor's word is passed over."""
-        is_policy = record.key == POLICY_KEY
-        if record.value is None:
-            if is_policy:
-                self.published, self.offset, self.damaged = None, None, ""
+        if record.key == POLICY_KEY:
+            self._take_policy(record)
             return
         try:
             found = decode_control(record.value, record.headers)
-        except Undecodable as error:
-            if is_policy:
-                self.damaged = f"the record at offset {record.offset} cannot be read ({error})"
+        except Undecodable:
             return
-        if is_policy and isinstance(found, r.PolicyPublished):
-            self.published, self.offset, self.damaged = found, record.offset, ""
-        elif isinstance(found, r.PolicySeen):
+        if isinstance(found, r.PolicySeen):
             self.seen[found.processor] = found
+
+    def _take_policy(self, record: Record) -> None:
+        version = self.published.version if self.published is not None else None
+        match read_policy(record, self.identity, version):
+            case Ignored() as one:
+                why = f"{one.reason} ({one.told})"
+                self.ignored.append(f"the set at offset {record.offset} is ignored: {why}")
+            case Unusable(told):
+                self.damaged = f"the record at offset {record.offset} cannot be read ({told})"
+            case None:
+                self.published, self.offset, self.damaged = None, None, ""
+            case published:
+                self.published, self.offset, self.damaged = published, record.offset, ""
 
     def decides_by(self, processor: str, offset: int) -> bool:
         """Whether this processor has told that it decides by the set at this offset, or a later one."""
@@ -72,8 +84,8 @@ def unpublished(settings: Settings) -> Policy:
     return EVERYBODY if settings.open_policy else NOBODY
 
 
-def opened_control(log: Log, settings: Settings, name: str) -> Control:
-    """What a processor of this name goes by; the loop reads it."""
+def opened_control(log: Log, settings: Settings, name: str, identity: Identity) -> Control:
+    """What a processor of this name goes by, who believes whom `identity` does; the loop reads it."""
     from ..processors.policies.cedar import load
 
     return Control(
@@ -81,23 +93,28 @@ def opened_control(log: Log, settings: Settings, name: str) -> Control:
         settings.topics,
         name,
         load=load,
+        identity=identity,
         unpublished=unpublished(settings),
         now_ms=SystemClock().now_ms,
     )
 
 
-def show(log: Log, settings: Settings) -> Shown:
-    """The control topic, read to its end."""
-    shown = Shown()
+def show(log: Log, settings: Settings, identity: Identity) -> Shown:
+    """The control topic, read to its end, as `identity` judges it."""
+    shown = Shown(identity)
     for record in _to_the_end(log, Place(settings.topics.control, 0)):
         shown.take(record)
     return shown
 
 
-def publish(log: Log, settings: Settings, published: r.PolicyPublished) -> int:
-    """Appends the set and returns its offset; in force from there on for whoever reads it."""
+def publish(log: Log, settings: Settings, published: r.PolicyPublished, identity: Identity) -> int:
+    """Signs and appends the set, and returns its offset; in force from there on for whoever reads it.
+
+    `NoKey`, and nothing is appended, where no key here vouches for it. A repeat puts the same set in force again.
+    """
     encoded = encode_control(published)
     topic = settings.topics.control
+    mark = identity.sign_policy(published, topic, POLICY_KEY, encoded.value)
     offsets: list[int] = []
 
     def delivered(_place: Place, offset: int, fault: LogFault | None) -> None:
@@ -110,7 +127,7 @@ def publish(log: Log, settings: Settings, published: r.PolicyPublished) -> int:
             topic,
             key=POLICY_KEY,
             value=encoded.value,
-            headers=record_headers(encoded, f"policy/{published.version}"),
+            headers=[*record_headers(encoded, f"policy/{published.version}"), *mark],
             partition=0,
             delivered=delivered,
         )
@@ -160,7 +177,8 @@ def wait_until_seen(
 def _late(missing: list[str], offset: int, timeout_s: float) -> str:
     return (
         f"published at offset {offset}, and after {timeout_s:g} s not in force yet in {', '.join(missing)}: "
-        "look at their logs ('a published policy cannot be used', or they hang), then at 'wakeful policy show'"
+        "look at their logs ('a policy set is ignored', 'a published policy cannot be used', or they hang), then at "
+        "'wakeful policy show'"
     )
 
 

@@ -140,6 +140,7 @@ def run_processor(settings: Settings, app: App, ordinal: int) -> Exit:
             last_words=TimeLimit(LAST_WORDS_S),
             in_hand=NotedInHand(folder / f"{settings.namespace}.in-hand"),
         )
+        identity = identity_of(settings, log, role="processor")
         loop_settings = LoopSettings(group=group, name=name, folder=folder)
         loop = Loop(
             log,
@@ -147,10 +148,10 @@ def run_processor(settings: Settings, app: App, ordinal: int) -> Exit:
             handler,
             loop_settings,
             SystemClock(),
-            identity=identity_of(settings, log, role="processor"),
+            identity=identity,
             quotas=settings.quotas,
             pause=lambda ms: time.sleep(ms / 1000),
-            control=opened_control(log, settings, name),
+            control=opened_control(log, settings, name, identity),
         )
 
         def stop() -> None:

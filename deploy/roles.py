@@ -10,6 +10,7 @@ WITHOUT = {
     "client": ("what people ask for", "every command is refused before it is sent"),
     "worker": ("results", "workers stop"),
     "processor": ("wake-ups", "processors stop"),
+    "publisher": ("policies", "none is published"),
 }
 """Per role what its keys sign, and what comes of it where none does. A gateway's key is as good as a client's."""
 

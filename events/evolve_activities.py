@@ -178,8 +178,11 @@ def _in_doubt(state: State, body: r.ActivityUncertain) -> State:
             running.untrusted,
         )
         uncertain = (*uncertain, doubt)
+    tainted_by = state.tainted_by
+    if running.on_uncertain != WAIT:  # its workflow reads what the tool said
+        tainted_by = _tainted_by(state, running, body)
     digest = failure_digest(body.failure)
-    state = replace(state, activities=left, uncertain=uncertain)
+    state = replace(state, activities=left, uncertain=uncertain, tainted_by=tainted_by)
     return _remember(state, body.activity_id, body.attempt, UNCERTAIN, digest)
 
 
@@ -189,7 +192,7 @@ def _tainted_by(
     """What it returned, or said in failing, came into the session; for good, as whatever follows may rest on it."""
     known, name = state.tainted_by, settled.name
     said = isinstance(body, r.ActivityCompleted) or (
-        isinstance(body, r.ActivityFailed) and body.worker
+        isinstance(body, r.ActivityFailed | r.ActivityUncertain) and body.worker
     )
     if not (settled.untrusted and said) or name in known or len(known) >= s.TAINTS_MAX:
         return known

@@ -141,7 +141,7 @@ class Tour:
         wait_until_seen(
             self._log,
             self._settings,
-            publish(self._log, self._settings, made),
+            publish(self._log, self._settings, made, identity_of(self._settings, self._log)),
             lambda: (
                 members(self._settings.kafka_servers, processors_group(self._settings)) or ["?"]
             ),

@@ -2,6 +2,8 @@
 
 It is read to its end before the first command is decided, then looked at between transactions. A record that cannot be
 read, or a set that cannot be loaded, is reported and the last good one stays in force; where there was none, nobody may.
+A set that no publisher vouches for, or that is older than the one in force, is reported and changes nothing at all:
+whoever can write to the topic must be able neither to decide nor to stop others.
 What a processor decides by it tells the control topic itself, under its own name, so that a publisher can wait for it.
 """
 
@@ -11,10 +13,10 @@ from collections.abc import Callable
 
 import structlog
 
+from ..commands.identity import Identity
 from ..commands.policy import POLICY_ERROR, PUBLISH, Everybody, Nobody, Policy
 from ..events import records as r
-from ..events.codec import decode_control, encode_control
-from ..events.errors import Undecodable
+from ..events.codec import encode_control
 from ..events.headers import record_headers
 from ..events.log.protocol import (
     EndOfPartition,
@@ -27,6 +29,7 @@ from ..events.log.protocol import (
     Record,
 )
 from ..events.topics import Topics
+from .published import Ignored, Unusable, read_policy
 
 POLICY_KEY = b"policy"
 SEEN_PREFIX = "policy-seen/"
@@ -68,19 +71,22 @@ class Control:
         name: str,
         *,
         load: Load,
+        identity: Identity,
         unpublished: Policy,
         now_ms: Callable[[], int],
     ) -> None:
-        """`unpublished` is in force while no set is; `name` is the processor's."""
+        """`unpublished` is in force while no set is; `name` is the processor's; `identity` judges who may publish."""
         self.policy = unpublished
         self.offset = 0
         self._log = log
         self._topic = topics.control
         self._name = name
         self._load = load
+        self._identity = identity
         self._unpublished = unpublished
         self._now_ms = now_ms
         self._reader = log.reader(Isolation.COMMITTED)
+        self._version: int | None = None
         self._in_force: tuple[int, bytes | None] | None = None
         self._told: tuple[int, bytes | None] | None = None
 
@@ -142,19 +148,31 @@ class Control:
         self.offset = record.offset + 1
         if record.key != POLICY_KEY:
             return
-        if record.value is None:
-            self.policy = self._unpublished
-            self._in_force = (record.offset, None)
-            logger.warning("the policy was taken back", offset=record.offset)
-            return
+        match read_policy(record, self._identity, self._version):
+            case Ignored() as one:
+                logger.error(
+                    "a policy set is ignored, the one in force stays",
+                    offset=record.offset,
+                    reason=one.reason,
+                    why=one.told,
+                    next_step=f"see who may write to {self._topic}; what shall hold is published with {PUBLISH}",
+                )
+            case Unusable(told):
+                self._damaged(record, told)
+            case None:
+                self.policy, self._version = self._unpublished, None
+                self._in_force = (record.offset, None)
+                logger.warning("the policy was taken back", offset=record.offset)
+            case published:
+                self._go_by(record, published)
+
+    def _go_by(self, record: Record, published: r.PolicyPublished) -> None:
         try:
-            published = decode_control(record.value, record.headers)
-            if not isinstance(published, r.PolicyPublished):
-                raise PolicyDamaged(f"it is a {type(published).__name__}")
             self.policy = self._load(published)
-        except (Undecodable, PolicyDamaged) as error:
+        except PolicyDamaged as error:
             self._damaged(record, str(error))
             return
+        self._version = published.version
         self._in_force = (record.offset, self.policy.set_hash)
         logger.info("policy in force", version=published.version, offset=record.offset)
 

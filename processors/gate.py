@@ -111,7 +111,7 @@ class _Gate:
                 f"{request.name} may not be carried out: {why}" for why in ruling.reasons
             )
         voided = grant.asked.proposal_id if grant is not None else None
-        follow: list[r.EventBody] = [self.proposals.before(request, voided, drift)]
+        follow: list[r.EventBody] = [self.proposals.for_withheld(request, voided, drift)]
         if voided is not None:
             follow.insert(0, r.ApprovalVoided(voided, reason, drift))
         return self._withhold(body, known, ruling), follow

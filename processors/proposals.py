@@ -85,7 +85,7 @@ class OpenProposals:
         except BLOB_FAULTS as fault:
             return _missing(fault)
 
-    def before(
+    def for_withheld(
         self, request: r.ActivityRequested, voided: str | None, because: tuple[str, ...]
     ) -> r.ApprovalRequested:
         """The proposal that a withheld attempt waits for, in the place of the one that is void, if it had one.

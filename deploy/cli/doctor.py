@@ -21,6 +21,7 @@ from .findings import (
     of_keys,
     of_lag,
     of_letters,
+    of_policy,
     of_settings,
     of_topics,
     summary,
@@ -73,6 +74,7 @@ def _all(given: Settings) -> Iterator[Finding]:
         if not any(one.what.endswith("is missing") for one in topics):
             yield from _looked("stored events", lambda: _schemas(given))
             yield from _looked("dead letters", lambda: _letters(given))
+            yield from _looked("policy", lambda: _policy(given))
             if views_answer:
                 yield from _looked("lag", lambda: _lag(given))
     if views_answer:
@@ -231,6 +233,17 @@ def _letters(given: Settings) -> list[Finding]:
         for record, cause in causes
     ]
     return [of_letters(letters, SystemClock().now_ms())]
+
+
+def _policy(given: Settings) -> list[Finding]:
+    """Which set is in force, and what else lies there, as the keys of this machine judge it."""
+    from ..identity import judge_of
+    from ..policies import show
+
+    with kafka(given) as log:
+        shown = show(log, given, judge_of(given, log))
+    version = shown.published.version if shown.published is not None else None
+    return [of_policy(version, shown.damaged, shown.ignored)]
 
 
 def _store(given: Settings) -> list[Finding]:

@@ -151,6 +151,17 @@ def of_letters(letters: Sequence[tuple[int, str]], now_ms: int) -> Finding:
     return Finding("dead letters", "advice", told, "see them with 'wakeful dlq list --all-tenants'")
 
 
+def of_policy(version: int | None, damaged: str, ignored: Sequence[str]) -> Finding:
+    """Whether the control topic holds what nobody goes by; `version` is that of the set in force."""
+    if damaged:
+        return Finding("policy", "wrong", damaged, "publish a set with 'wakeful policy publish'")
+    if ignored:
+        to_do = "see who may write to the control topic; publish what shall hold with 'wakeful policy publish'"
+        return Finding("policy", "advice", ignored[-1], to_do)
+    told = "none is published" if version is None else f"version {version} is in force"
+    return Finding("policy", "ok", told)
+
+
 def of_settings(given: Settings) -> list[Finding]:
     """Settings that fit one's own machine, a test, or nothing."""
     return [_digest_key(given), _blobs(given), *_for_tests(given)]

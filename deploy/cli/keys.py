@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ...commands.keyring import Key
 
 app = typer.Typer(
-    help="The keys that commands are signed with: make, list, export, add, retire and revoke them.",
+    help="The keys that commands and policies are signed with: make, list, export, add, retire and revoke them.",
     no_args_is_help=True,
 )
 
@@ -32,7 +32,9 @@ def new(
     *,
     role: Annotated[
         str | None,
-        typer.Option(help="client, gateway, worker or processor. (default: one of each needed)"),
+        typer.Option(
+            help="client, gateway, worker, processor or publisher. (default: one of each needed)"
+        ),
     ] = None,
     tenant: Annotated[
         list[str] | None, typer.Option(help="A tenant it vouches for; repeat. (default: all)")
@@ -46,7 +48,8 @@ def new(
 ) -> None:
     """Make a key and put it into the keyring, which signs with the newest that fits from then on.
 
-    Without --role: a client's, a worker's and a processor's, which is what one machine needs.
+    Without --role: a client's, a worker's, a processor's and a publisher's, which is what one machine needs.
+    With --tenant and without --role no publisher's: what policies say is about all tenants.
     """
     from ...events.errors import InvalidKey
     from ...events.keys import check_id
@@ -55,6 +58,7 @@ def new(
 
     until_ms = None if days is None else SystemClock().now_ms() + int(days * 86_400_000)
     path = _path()
+    needed = [one for one in LOCAL_ROLES if not (tenant and one == "publisher")]
     try:
         made = [
             new_key(
@@ -64,7 +68,7 @@ def new(
                 actor=actor,
                 not_after_ms=until_ms,
             )
-            for one in ([role] if role is not None else LOCAL_ROLES)
+            for one in ([role] if role is not None else needed)
         ]
     except (ValueError, InvalidKey) as error:
         raise Stopped(Exit.USAGE, str(error)) from None

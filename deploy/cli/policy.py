@@ -107,12 +107,13 @@ def publish(
     timeout: Annotated[float, typer.Option(help="Seconds to wait for the processors.")] = TIMEOUT_S,
     as_json: AsJson = False,
 ) -> None:
-    """Publish a policy set, and return when every live processor decides by it."""
+    """Sign and publish a policy set, and return when every live processor decides by it."""
     from dataclasses import replace
 
     from ...events.log.kafka_survey import members
     from ...processors.policies.sets import set_hash
     from ..clock import SystemClock
+    from ..identity import identity_of
     from ..policies import publish as append
     from ..policies import show as read
     from ..policies import wait_until_seen
@@ -123,7 +124,8 @@ def publish(
     if timeout < 0:
         raise Stopped(Exit.USAGE, f"--timeout is {timeout:g}: give seconds, 0 or more")
     with kafka(given) as log:
-        before = read(log, given).published
+        identity = identity_of(given, log)
+        before = read(log, given, identity).published
         published = replace(
             made,
             version=1 + (before.version if before is not None else 0),
@@ -131,7 +133,7 @@ def publish(
             published_by=actor or given.actor,
             comment=comment,
         )
-        offset = append(log, given, published)
+        offset = append(log, given, published, identity)
         live = wait_until_seen(
             log,
             given,
@@ -162,17 +164,20 @@ def show(
 ) -> None:
     """Show the policy set in force: its policies, who has which role, and which processors decide by it."""
     from ...events.log.kafka_survey import members
+    from ..identity import judge_of
     from ..policies import show as read
     from ..processes import processors_group
     from .output import block, facts, note, table, write_json
 
     given = settings()
     with kafka(given) as log:
-        shown = read(log, given)
+        shown = read(log, given, judge_of(given, log))
         live = members(given.kafka_servers, processors_group(given))
     if as_json:
         write_json(_plain(shown, live, None if all_tenants else given.tenant))
         return
+    for told in shown.ignored:
+        note(told)
     if shown.damaged:
         note(f"{shown.damaged}: publish a set that can be read")
     found = shown.published
@@ -230,7 +235,12 @@ def _plain(shown: Shown, live: list[str], tenant: str | None) -> dict[str, Any]:
         name: shown.seen[name].policy_offset if name in shown.seen else None for name in live
     }
     if found is None:
-        return {"version": None, "damaged": shown.damaged, "processors": processors}
+        return {
+            "version": None,
+            "damaged": shown.damaged,
+            "ignored": shown.ignored,
+            "processors": processors,
+        }
     from ...processors.policies.sets import set_hash
 
     return {
@@ -241,6 +251,7 @@ def _plain(shown: Shown, live: list[str], tenant: str | None) -> dict[str, Any]:
         "published_by": found.published_by,
         "comment": found.comment,
         "damaged": shown.damaged,
+        "ignored": shown.ignored,
         "policies": found.policies,
         "roles": [
             {"tenant": one.tenant, "role": one.role, "actors": one.actors}

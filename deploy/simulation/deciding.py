@@ -6,7 +6,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ...commands import models as m
-from ...commands.policy import OPEN_TO_ALL, Deciding, Question
+from ...commands.policy import (
+    FORBIDDEN,
+    NO_POLICY,
+    NOT_PERMITTED,
+    OPEN_TO_ALL,
+    POLICY_ERROR,
+    Deciding,
+    Question,
+)
 from ...events import records as r
 from ...events.log.protocol import Place, Record
 from ...events.records import Event
@@ -16,6 +24,9 @@ from ...processors.simulation.world import World
 
 Decision = r.ApprovalGranted | r.ApprovalRejected | r.ApprovalVoted | r.ApprovalAnswered
 """Facts that somebody's decision leads to."""
+
+BY_POLICY = (NO_POLICY, NOT_PERMITTED, FORBIDDEN, POLICY_ERROR)
+"""Why policy refuses a decision, as the refusal's reason."""
 
 Load = Callable[[r.Payload], Any]
 """The value of a payload, whichever way it went."""
@@ -38,6 +49,21 @@ def decisions_are_allowed(control: Sequence[Record], events: Sequence[Event]) ->
             yield f"{what} by policies {body.policy_ids}, which are not those in force {at}"
         if (policy.set_hash is None) != (body.policy_ids == (OPEN_TO_ALL,)):
             yield f"{what} by {body.policy_ids}, with set {policy.set_hash!r} {at}"
+
+
+def refusals_are_of_policy(control: Sequence[Record], events: Sequence[Event]) -> Iterator[str]:
+    """Nobody is refused as not permitted whom the policy at that control offset permits: a stranger stops no decision."""
+    for event in events:
+        body, envelope = event.body, event.envelope
+        if not isinstance(body, r.CommandRefused) or body.reason not in BY_POLICY:
+            continue
+        act = Deciding("approve", "", "", "", None, "", "")
+        asked = Question(envelope.tenant, envelope.actor, None, envelope.channel, act)
+        if in_force(control, envelope.control_offset).rule(asked).allowed:
+            yield (
+                f"{envelope.actor} was refused as {body.reason}, and the policy at control offset "
+                f"{envelope.control_offset} permits it"
+            )
 
 
 def policies_are_fresh(world: World, events: Sequence[Event]) -> Iterator[str]:

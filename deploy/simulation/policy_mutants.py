@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from ...commands import decisions as deciding
+from ...commands import identity
+from ...commands.keyring import Evidence
 from ...commands.policy import Policy
 from ...events.log.protocol import Record
+from ...processors import control
 from ...processors.control import Control
 from ...processors.handler import CommandHandler
+from ...processors.published import Ignored, Unusable, read_policy
 from .planting import Mutant, plant
 
 _LOOK, _GO_BY = Control.look, CommandHandler.go_by
@@ -31,6 +35,17 @@ def _forgets_the_good_one(self: Control, record: Record, told: str) -> None:
     self.policy = self._unpublished
 
 
+def _goes_back(record: Record, judge: identity.Identity, _version: int | None) -> object:
+    """Whatever a publisher has ever signed is in force again when it comes again."""
+    return read_policy(record, judge, None)
+
+
+def _stops(record: Record, judge: identity.Identity, version: int | None) -> object:
+    """Whoever appends what nobody vouches for has damaged the policy."""
+    found = read_policy(record, judge, version)
+    return Unusable(found.told) if isinstance(found, Ignored) else found
+
+
 POLICY_MUTANTS: tuple[Mutant, ...] = (
     Mutant("lets anybody decide", plant((deciding, "check_authority", lambda *_: None)), seed=66),
     Mutant("goes by a stale policy", plant((Control, "look", _keeps_its_first)), seed=54),
@@ -44,5 +59,14 @@ POLICY_MUTANTS: tuple[Mutant, ...] = (
         "takes a damaged policy for none",
         plant((Control, "_damaged", _forgets_the_good_one)),
         seed=66,
+    ),
+    Mutant(
+        "believes whoever publishes",
+        plant((identity.Signed, "check_policy", lambda *_: Evidence(None))),
+        seed=69,
+    ),
+    Mutant("goes back to an older set", plant((control, "read_policy", _goes_back)), seed=69),
+    Mutant(
+        "takes a forged set for a damaged one", plant((control, "read_policy", _stops)), seed=254
     ),
 )

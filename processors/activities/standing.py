@@ -2,7 +2,8 @@
 
 The task says until when it may begin, and up to where the control topic was known when it was let go. A worker reads that
 topic while it has such tasks and at no other time, and of it only where policy was published: what a policy says is the
-engine's to judge, which looks again at what is given back.
+engine's to judge, which looks again at what is given back. So is who may publish: whatever lies under the policy's key
+counts here, for a worker may have no key that tells publishers apart, and a stranger makes tasks come back and no more.
 
 ```
 begun too late, or policy published since ─▶ Outdated: it is given back unrun

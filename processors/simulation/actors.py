@@ -293,6 +293,7 @@ class ProcessorActor(Actor):
             scene.topics,
             self.name,
             load=scene.load,
+            identity=scene.identity,
             unpublished=EVERYBODY,
             now_ms=self.clock.now_ms,
         )

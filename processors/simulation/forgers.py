@@ -43,8 +43,8 @@ NEWEST = 3
 
 def _key(kid: str, role: str, **more: object) -> Key:
     secret = sha256(f"simulation/{kid}".encode()).digest()
-    key = Key(kid, HMAC_SHA256, secret, None, frozenset({TENANT}), ROLES[role], role=role)
-    return replace(key, **more)  # type: ignore[arg-type]
+    key = Key(kid, HMAC_SHA256, secret, None, None, ROLES[role], role=role)
+    return replace(key, **{"tenants": frozenset({TENANT}), **more})  # type: ignore[arg-type]
 
 
 ENGINE = _key("engine", "processor", tenants=None)
@@ -56,8 +56,13 @@ OLD = _key("old", "client", status=RETIRED)
 STOLEN = _key("stolen", "client", status=REVOKED)
 ENDED = _key("ended", "client", not_after_ms=1)
 UNKNOWN = _key("unknown", "client")
+PUBLISHER = _key("publisher", "publisher", tenants=None)
+CAROLS_SETS = _key("carol's sets", "publisher", tenants=None, actor="carol")
+LEAKED = _key("leaked", "publisher", tenants=None, status=REVOKED)
 
-RING = Keyring((ENGINE, WORKER, PEOPLE, OTHERS, CAROL, OLD, STOLEN, ENDED))
+RING = Keyring(
+    (ENGINE, WORKER, PEOPLE, OTHERS, CAROL, OLD, STOLEN, ENDED, PUBLISHER, CAROLS_SETS, LEAKED)
+)
 
 
 def identity_in(log: Log) -> Identity:

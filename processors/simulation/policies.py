@@ -1,4 +1,4 @@
-"""Policies in the simulation: sets that say who may decide, in words of our own, and somebody who publishes them.
+"""Policies in the simulation: sets that say who may decide, in words of our own, and somebody who publishes and signs them.
 
 Its own random numbers: whether a seed has policies, and which, changes nothing else about it.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -24,11 +23,15 @@ from ...commands.policy import (
 from ...events import records as r
 from ...events.codec import decode_control, encode_control
 from ...events.errors import Undecodable
-from ...events.headers import record_headers
+from ...events.headers import find, record_headers
 from ...events.log.protocol import Isolation, Place, Record
 from ..control import POLICY_KEY, PolicyDamaged, nobody_by
 from .actors import GROUP, Actor, Scene
+from .forgers import FORGED
 from .plan import limits
+
+ROOT = "root"
+"""Whoever publishes here."""
 
 ACTORS = ("ann", "bob")
 
@@ -48,8 +51,8 @@ ANOTHER_MS = (100, 700, 2_000)
 UNSTEADY = 0.2
 """Share of a worker's looks at policy that fail, for as long as sets come, in seeds with limits."""
 
-UNUSABLE = -1
-"""The version of a set that cannot be loaded."""
+UNUSABLE = "unusable"
+"""The comment of a set that cannot be loaded."""
 
 
 ASK, STOP, TAINT = "ask", "stop", "taint"
@@ -121,32 +124,52 @@ class Members:
 
 
 def load(published: r.PolicyPublished) -> Members:
-    """The set; `PolicyDamaged` for the version that stands for one that cannot be loaded."""
-    if published.version == UNUSABLE:
+    """The set; `PolicyDamaged` for the comment that stands for one that cannot be loaded."""
+    if published.comment == UNUSABLE:
         raise PolicyDamaged("it is not a set of this release")
     limits = frozenset(published.policies.split("\n")) - {""}
     return Members(frozenset(published.roles[0].actors), published.version, limits)
 
 
 def in_force(records: Sequence[Record], control_offset: int | None) -> Policy:
-    """What was in force where the control topic was read up to this end: the last good set below it."""
-    policy: Policy = EVERYBODY
+    """What was in force where the control topic was read up to this end: the last set below it that counts."""
+    told = Told()
     for record in records:
-        if record.key != POLICY_KEY or record.offset >= (control_offset or 0):
-            continue
+        if record.offset < (control_offset or 0):
+            told.take(record)
+    return told.policy
+
+
+class Told:
+    """What the control topic says, record by record, to somebody who knows which records are forged and asks no key."""
+
+    def __init__(self) -> None:
+        self.policy: Policy = EVERYBODY
+        self.offset: int | None = None
+        """Where the set in force lies."""
+        self.version = 0
+
+    def take(self, record: Record) -> None:
+        """One record more. Neither a forged set counts, nor one that is older than what is in force."""
+        if record.key != POLICY_KEY or is_forged(record):
+            return
         try:
-            policy = set_in(record)
+            found = decode_control(record.value, record.headers)
+            if not isinstance(found, r.PolicyPublished):
+                raise PolicyDamaged("it is no set")
+            if found.version < self.version:
+                return
+            self.policy = load(found)
         except (Undecodable, PolicyDamaged) as error:
-            policy = nobody_by(record, str(error)) if policy is EVERYBODY else policy
-    return policy
+            if self.policy is EVERYBODY:
+                self.policy = nobody_by(record, str(error))
+            return
+        self.version, self.offset = found.version, record.offset
 
 
-def set_in(record: Record) -> Members:
-    """The set in a record; raises where there is none that can be used."""
-    found = decode_control(record.value, record.headers)
-    if not isinstance(found, r.PolicyPublished):
-        raise PolicyDamaged("it is no set")
-    return load(found)
+def is_forged(record: Record) -> bool:
+    """Whether a stranger of the simulation made it."""
+    return (find(record.headers, "ce_id") or b"").startswith(FORGED.encode())
 
 
 class Publisher:
@@ -162,7 +185,7 @@ class Publisher:
         self._another_ms: int | None = None
         self._last: Sequence[str] = ()
         scene.faults.unsteady = UNSTEADY if self._calm_sets else 0.0
-        self._newest: int | None = None
+        self._told = Told()
         self._place = Place(scene.topics.control, 0)
         self._reader = scene.log.reader(Isolation.COMMITTED)
         self._reader.assign({self._place: 0})
@@ -218,16 +241,19 @@ class Publisher:
     ) -> None:
         """One set more, in force for whoever reads on; a damaged one is bytes, or a set that nobody can load."""
         self._version += 1
-        version = UNUSABLE if damaged else self._version
         roles = (r.RoleMembers("acme", "anybody", tuple(names)),)
         text = "\n".join(sorted(limits))
-        encoded = encode_control(r.PolicyPublished(version, 0, "root", "", text, roles, ()))
+        comment = UNUSABLE if damaged else ""
+        made = r.PolicyPublished(self._version, 0, ROOT, comment, text, roles, ())
+        encoded = encode_control(made)
         value = encoded.value[:-3] if damaged and self._rng.random() < 0.5 else encoded.value
+        topic = self._place.topic
+        mark = self._scene.identity.sign_policy(made, topic, POLICY_KEY, value)
         self._scene.log.producer().produce(
-            self._place.topic,
+            topic,
             key=POLICY_KEY,
             value=value,
-            headers=record_headers(encoded, f"policy/{self._version}"),
+            headers=[*record_headers(encoded, f"policy/{self._version}"), *mark],
             partition=0,
         )
         self._scene.counts["fault: damaged policy" if damaged else "policies published"] += 1
@@ -239,7 +265,7 @@ class Publisher:
         for item in self._reader.poll(1_000, 0):
             if isinstance(item, Record):
                 self._take(item)
-        newest = self._newest
+        newest = self._told.offset
         if newest is None or self._behind():
             return
         if not self.everywhere or self.everywhere[-1][0] < newest:
@@ -255,15 +281,13 @@ class Publisher:
 
     def _behind(self) -> list[str]:
         """As of what was read: whoever has told of nothing is at -1, and so is what nobody has published."""
-        newest = -1 if self._newest is None else self._newest
+        newest = -1 if self._told.offset is None else self._told.offset
         names = [f"{GROUP}-{n}" for n in range(self._scene.plan.processors)]
         return [name for name in names if self._seen.get(name, -1) < newest]
 
     def _take(self, record: Record) -> None:
         if record.key == POLICY_KEY:
-            with suppress(Undecodable, PolicyDamaged):
-                set_in(record)
-                self._newest = record.offset
+            self._told.take(record)
             return
         seen = decode_control(record.value, record.headers)
         if isinstance(seen, r.PolicySeen):

@@ -20,6 +20,7 @@ from .downstream import Downstream
 from .faults import SeededFaults
 from .plan import Plan, limits
 from .policies import Publisher, load
+from .usurpers import Usurper
 from .worker import WorkerActor, worker_group
 from .workload import GUARDED, QUEUES
 
@@ -95,6 +96,7 @@ class World:
         self.starts: list[Start] = []
         self.clients = Clients(self.scene)
         self.publisher = Publisher(self.scene)
+        self.usurper = Usurper(self.scene)
         self.processors = [ProcessorActor(self.scene, n) for n in range(plan.processors)]
         self.workers = [
             WorkerActor(self.scene, n, queue, self.starts)
@@ -119,6 +121,7 @@ class World:
                 if self.plan.guarded and tick == self.plan.ticks // 2:
                     self._deploy()
                 self.publisher.step(tick)
+                self.usurper.step()
                 if self.plan.floods and tick % FLOOD_EVERY_TICKS == 0:
                     self.clients.flood()
                 if self.plan.strays and tick % STRAY_TICKS == 0:
@@ -150,6 +153,7 @@ class World:
         for _ in range(WAITS_MAX):
             self.clients.calm_step()
             self.publisher.calm_step(self.workers)
+            self.usurper.calm_step()
             if not self.rest():
                 return False
             if self.clients.busy:

@@ -208,7 +208,6 @@ def at_most_once(history: History) -> Iterator[Violation]:
                         yield of(fact, AT_MOST_ONCE, f"{told} ({body.failure.kind})")
                 case _:
                     pass  # the others dispatch nothing again
-            if (held := withheld(body)) is not None:
-                excused[held.activity_id] = (
-                    held.attempt
-                )  # it ran nothing, and may be dispatched yet
+            held = withheld(body)
+            if held is not None:  # it ran nothing, and may be dispatched yet
+                excused[held.activity_id] = held.attempt

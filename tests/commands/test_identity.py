@@ -26,7 +26,8 @@ DECIDE = DecideApproval("1.1-1", b"d" * 32, "approve", "")
 RESULT = CompleteActivity("1.1", 1, json_payload(1, b"k"), "w1")
 
 CLIENT, WORKER, ENGINE = key("client"), key("worker", "worker"), key("engine", "processor")
-ALL = (CLIENT, WORKER, ENGINE)
+PUBLISHER = key("publisher", "publisher")
+ALL = (CLIENT, WORKER, ENGINE, PUBLISHER)
 
 
 def judged(found, *keys):
@@ -112,6 +113,8 @@ def test_another_tenants_key_is_refused() -> None:
         (CLIENT, FireTimer("t", 1)),
         (ENGINE, RESULT),
         (ENGINE, DECIDE),
+        (PUBLISHER, DECIDE),
+        (PUBLISHER, OPEN),
     ],
 )
 def test_workers_cannot_approve_and_gateways_cannot_report_results(holder, body) -> None:

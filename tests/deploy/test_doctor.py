@@ -17,6 +17,7 @@ from wakeful.deploy.cli.findings import (
     of_keys,
     of_lag,
     of_letters,
+    of_policy,
     of_settings,
     of_topics,
     summary,
@@ -166,7 +167,7 @@ def test_it_says_whether_commands_are_signed_and_what_is_wrong_with_the_keyring(
     path = tmp_path / "keys.json"
     ensure_local_keys(path)
     (signed,) = doctor._keys(Settings(keys=path))
-    assert (signed.verdict, "3 keys" in signed.what) == ("ok", True)
+    assert (signed.verdict, "4 keys" in signed.what) == ("ok", True)
     (believing,) = doctor._keys(Settings(keys=path, insecure=True))
     assert (believing.verdict, "WAKEFUL_INSECURE" in believing.to_do) == ("advice", True)
     with changing(path) as keys:
@@ -181,7 +182,7 @@ def test_it_says_whether_commands_are_signed_and_what_is_wrong_with_the_keyring(
     assert (none.verdict, "wakeful keys new" in none.to_do) == ("wrong", True)
 
 
-LOCAL = {role: key(role, role) for role in ("client", "worker", "processor")}
+LOCAL = {role: key(role, role) for role in ("client", "worker", "processor", "publisher")}
 
 
 @pytest.mark.parametrize("role", sorted(LOCAL))
@@ -198,6 +199,21 @@ def test_a_role_whose_last_key_has_ended_is_wrong_and_named(role, end):
     assert [one.verdict for one in of_keys(mended, "keys.json", 1_000)] == ["ok"]
 
 
+def test_a_policy_that_nobody_goes_by_is_told_with_what_to_do():
+    assert of_policy(None, "", []).what == "none is published"
+    assert (of_policy(3, "", []).verdict, of_policy(3, "", []).what) == (
+        "ok",
+        "version 3 is in force",
+    )
+    ignored = of_policy(3, "", ["an old one", "the set at offset 7 is ignored: unsigned"])
+    assert (ignored.verdict, ignored.what) == (
+        "advice",
+        "the set at offset 7 is ignored: unsigned",
+    )
+    assert "who may write to the control topic" in ignored.to_do
+    assert of_policy(3, "it cannot be read", ["x"]).verdict == "wrong"
+
+
 def test_it_is_all_well_only_where_nothing_is_advised():
     well, advised = Finding("a", "ok", ""), Finding("b", "advice", "", "do")
     assert summary([well]) == "all is well"
@@ -206,18 +222,22 @@ def test_it_is_all_well_only_where_nothing_is_advised():
 
 
 def test_a_gateway_s_key_is_as_good_as_a_client_s():
-    ring = Keyring((LOCAL["worker"], LOCAL["processor"], key("door", "gateway")))
+    ring = Keyring(
+        (LOCAL["worker"], LOCAL["processor"], LOCAL["publisher"], key("door", "gateway"))
+    )
     assert [one.verdict for one in of_keys(ring, "keys.json", 1_000)] == ["ok"]
 
 
 def test_a_public_half_stands_for_whoever_has_the_other():
     half = replace(key("far", "worker", algorithm="ed25519"), secret=None)
-    ring = Keyring((LOCAL["client"], LOCAL["processor"], half))
+    ring = Keyring((LOCAL["client"], LOCAL["processor"], LOCAL["publisher"], half))
     assert [one.verdict for one in of_keys(ring, "keys.json", 1_000)] == ["ok"]
 
 
 def test_a_role_that_a_keyring_never_had_is_advice_only():
-    found = of_keys(Keyring((LOCAL["client"], LOCAL["worker"])), "keys.json", 1_000)
+    found = of_keys(
+        Keyring((LOCAL["client"], LOCAL["worker"], LOCAL["publisher"])), "keys.json", 1_000
+    )
     assert [one.verdict for one in found] == ["advice"]
     assert "no processor's key" in found[0].what
 

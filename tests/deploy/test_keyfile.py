@@ -16,6 +16,7 @@ from wakeful.commands.wire import read_command
 from wakeful.deploy.exits import Exit, Stopped
 from wakeful.deploy.identity import identity_of
 from wakeful.deploy.keyfile import (
+    LOCAL_ROLES,
     KeyFile,
     changing,
     ensure_local_keys,
@@ -108,7 +109,7 @@ def test_the_keys_of_one_machine_are_made_once(path) -> None:
     before = path.read_bytes()
     assert not ensure_local_keys(path)
     assert path.read_bytes() == before
-    assert [one.role for one in read_keys(path).keys] == ["client", "worker", "processor"]
+    assert [one.role for one in read_keys(path).keys] == list(LOCAL_ROLES)
 
 
 def test_a_file_that_breaks_while_it_is_used_changes_nothing_but_the_log(path) -> None:
@@ -230,9 +231,9 @@ def test_settings_hand_the_keyring_to_child_processes(tmp_path) -> None:
     assert (child.keys, child.insecure) == (tmp_path / "k", True)
 
 
-@pytest.mark.parametrize("role", ["worker", "processor", "client"])
+@pytest.mark.parametrize("role", LOCAL_ROLES)
 def test_a_process_whose_key_is_missing_says_so_before_it_starts(path, role) -> None:
-    write_keys(path, [new_key(one) for one in ("client", "worker", "processor") if one != role])
+    write_keys(path, [new_key(one) for one in LOCAL_ROLES if one != role])
     log = MemoryLog(now_ms=lambda: 1)
     with pytest.raises(Stopped, match=f"'wakeful keys new --role {role}'"):
         identity_of(Settings(keys=path), log, role=role)

@@ -34,6 +34,7 @@ def test_new_alone_makes_what_one_machine_needs_and_list_shows_no_secret(cli, tm
         "client",
         "worker",
         "processor",
+        "publisher",
     ]
     for key in read_keys(tmp_path / "keys.json").keys:
         assert key.kid in told
@@ -56,9 +57,13 @@ def test_a_key_is_made_for_what_it_is_told(cli, tmp_path) -> None:
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        (("--role", "king"), "--role king is not one of client, gateway, worker, processor"),
+        (
+            ("--role", "king"),
+            "--role king is not one of client, gateway, worker, processor, publisher",
+        ),
         (("--algorithm", "none"), "algorithm 'none' is not one of hmac-sha256, ed25519"),
         (("--tenant", "a/b"), "tenant 'a/b' is not allowed"),
+        (("--role", "publisher", "--tenant", "acme"), "a policy set speaks of all"),
     ],
 )
 def test_what_cannot_be_a_key_changes_nothing(cli, tmp_path, wrong, told) -> None:
@@ -67,9 +72,15 @@ def test_what_cannot_be_a_key_changes_nothing(cli, tmp_path, wrong, told) -> Non
     assert not (tmp_path / "keys.json").exists()
 
 
+def test_what_one_tenant_needs_has_no_key_for_policies_which_speak_of_all(cli, tmp_path) -> None:
+    assert cli("new", "--tenant", "acme")[0] == 0
+    roles = [key.role for key in read_keys(tmp_path / "keys.json").keys]
+    assert roles == ["client", "worker", "processor"]
+
+
 def test_retired_and_revoked_are_shown_and_revoked_is_for_good(cli) -> None:
     cli("new")
-    client, worker, _ = kids(cli)
+    client, worker, *_ = kids(cli)
     assert cli("retire", client)[0] == 0
     assert cli("revoke", worker)[0] == 0
     code, _, err = cli("retire", worker)
@@ -80,6 +91,7 @@ def test_retired_and_revoked_are_shown_and_revoked_is_for_good(cli) -> None:
         ("retired", False),
         ("revoked", False),
         ("active", True),
+        ("active", True),
     ]
     assert cli("revoke", "nobody")[0] == 3
 
@@ -88,7 +100,7 @@ def test_retired_and_revoked_are_shown_and_revoked_is_for_good(cli) -> None:
 def test_the_end_of_a_role_s_last_key_is_warned_of_and_done(cli, how) -> None:
     cli("new")
     cli("new", "--role", "worker")
-    _, first, processor, last = kids(cli)
+    _, first, processor, _, last = kids(cli)
     assert "warning" not in cli(how, first)[2]
     code, _, err = cli(how, last)
     assert code == 0

@@ -9,13 +9,17 @@ from typing import Any
 
 import pytest
 
+from wakeful.commands.identity import INSECURE
 from wakeful.deploy.cli.context import kafka
 from wakeful.deploy.cli.main import invoke
 from wakeful.deploy.exits import Exit
+from wakeful.deploy.policies import publish
 from wakeful.deploy.processes import apply_topics, prepare_views
 from wakeful.deploy.settings import Settings
 from wakeful.deploy.stack import Endpoints
 from wakeful.deploy.supervisor import Supervisor
+from wakeful.events import records as r
+from wakeful.processors.policies.sets import default_policies
 
 pytestmark = [pytest.mark.kafka, pytest.mark.postgres]
 
@@ -89,6 +93,10 @@ def test_nobody_may_approve_until_a_policy_is_published_and_then_who_it_says(
     assert code == Exit.DONE, err
     assert told["processors"] == [f"{desk.namespace}.processors.{n}" for n in (0, 1)]
 
+    usurping = r.RoleMembers("local", asked["approver"], ("eve",))
+    forged = r.PolicyPublished(2, 0, "root", "", default_policies(), (usurping,), ())
+    with kafka(desk) as log:
+        ignored = publish(log, desk, forged, INSECURE)
     for actor, word in (("eve", "no policy permits it"), ("ann", "not-ones-own-request")):
         code, _, err = cli(*approve, "--actor", actor)
         assert (code, word in err) == (Exit.REFUSED, True), err
@@ -97,4 +105,6 @@ def test_nobody_may_approve_until_a_policy_is_published_and_then_who_it_says(
 
     code, shown, _ = cli("policy", "show", "--json")
     assert (code, shown["version"], shown["hash"]) == (Exit.DONE, 1, told["hash"])
+    (why,) = shown["ignored"]
+    assert f"at offset {ignored} is ignored: unsigned" in why
     assert set(shown["processors"].values()) == {shown["offset"]} == {told["offset"]}

@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.commands.keys import identity, key
 
+from wakeful.commands.identity import INSECURE
+from wakeful.commands.keyring import NoKey
 from wakeful.commands.policy import EVERYBODY, NOBODY
 from wakeful.deploy.cli.main import invoke
 from wakeful.deploy.exits import Exit, Stopped
@@ -121,19 +124,42 @@ def test_what_is_no_set_is_a_usage_error_before_anything_is_sent(
 
 
 def test_what_was_published_is_shown_until_it_is_taken_back(log: MemoryLog) -> None:
-    assert show(log, SETTINGS).published is None
-    assert publish(log, SETTINGS, made(1)) == 0
-    assert publish(log, SETTINGS, made(2)) == 1
+    assert show(log, SETTINGS, INSECURE).published is None
+    assert publish(log, SETTINGS, made(1), INSECURE) == 0
+    assert publish(log, SETTINGS, made(2), INSECURE) == 1
     says(log, "p0", 0)
-    shown = show(log, SETTINGS)
+    shown = show(log, SETTINGS, INSECURE)
     assert (shown.published, shown.offset) == (made(2), 1)
     assert shown.seen["p0"].policy_offset == 0
     put(log, POLICY_KEY, None)
-    assert show(log, SETTINGS).published is None
+    assert show(log, SETTINGS, INSECURE).published is None
+
+
+def test_without_a_publishers_key_nothing_is_published_and_it_says_which_command_makes_one(
+    log: MemoryLog,
+) -> None:
+    clients = identity(key("client"), key("worker", "worker"))
+    with pytest.raises(NoKey, match=r"PolicyPublished.*'wakeful keys new --role publisher'"):
+        publish(log, SETTINGS, made(), clients)
+    assert log.dump(SETTINGS.topics.control) == []
+
+
+def test_a_set_that_nobody_vouches_for_is_shown_as_ignored_and_counts_for_no_version(
+    log: MemoryLog,
+) -> None:
+    ours = identity(key("publisher", "publisher"))
+    publish(log, SETTINGS, made(2), ours)
+    publish(log, SETTINGS, made(2**62), INSECURE)
+    publish(log, SETTINGS, made(1), ours)
+    shown = show(log, SETTINGS, ours)
+    assert (shown.published, shown.offset, shown.damaged) == (made(2), 0, "")
+    unsigned, older = shown.ignored
+    assert "offset 1 is ignored: unsigned" in unsigned
+    assert "offset 2 is ignored: older_version (it is version 1, and 2 is in force" in older
 
 
 def test_publishing_waits_for_every_live_processor(log: MemoryLog) -> None:
-    offset = publish(log, SETTINGS, made())
+    offset = publish(log, SETTINGS, made(), INSECURE)
     says(log, "p0", offset)
     told: list[list[str]] = []
     with pytest.raises(Stopped) as late:
@@ -146,9 +172,9 @@ def test_publishing_waits_for_every_live_processor(log: MemoryLog) -> None:
 
 
 def test_a_word_about_an_earlier_set_is_not_enough_and_one_about_a_later_is(log: MemoryLog) -> None:
-    publish(log, SETTINGS, made(1))
+    publish(log, SETTINGS, made(1), INSECURE)
     says(log, "p0", 0)
-    second = publish(log, SETTINGS, made(2))
+    second = publish(log, SETTINGS, made(2), INSECURE)
     with pytest.raises(Stopped):
         waited(log, second, ["p0"])
     says(log, "p0", second + 2)
@@ -156,7 +182,7 @@ def test_a_word_about_an_earlier_set_is_not_enough_and_one_about_a_later_is(log:
 
 
 def test_where_no_processor_lives_nobody_is_waited_for(log: MemoryLog) -> None:
-    assert waited(log, publish(log, SETTINGS, made()), []) == []
+    assert waited(log, publish(log, SETTINGS, made(), INSECURE), []) == []
 
 
 def test_everybody_may_on_the_local_stack_alone_while_nothing_is_published(tmp_path: Path) -> None:
@@ -176,7 +202,7 @@ def test_who_has_a_role_in_another_tenant_is_shown_to_operators_alone(
     log: MemoryLog, run: Run, monkeypatch: pytest.MonkeyPatch, form: tuple[str, ...]
 ) -> None:
     roles = tuple(r.RoleMembers(one, "boss", (f"boss-of-{one}",)) for one in ("acme", "beta"))
-    publish(log, SETTINGS, replace(made(), roles=roles))
+    publish(log, SETTINGS, replace(made(), roles=roles), INSECURE)
 
     @contextmanager
     def opened(_given: Settings) -> Iterator[MemoryLog]:

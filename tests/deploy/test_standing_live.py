@@ -77,7 +77,10 @@ class Desk:
         text = default_policies() + policies
         roles = (r.RoleMembers("local", "supervisor", ("sue",)),)
         offset = publish(
-            self.log, self.settings, r.PolicyPublished(1, 0, "root", "", text, roles, ())
+            self.log,
+            self.settings,
+            r.PolicyPublished(1, 0, "root", "", text, roles, ()),
+            identity_of(self.settings, self.log),
         )
         group = processors_group(self.settings)
         wait_until_seen(

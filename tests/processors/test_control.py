@@ -6,6 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.processors.loops import Cluster
+from wakeful.commands.identity import Identity
 from wakeful.commands.policy import (
     EVERYBODY,
     NO_POLICY,
@@ -38,15 +39,28 @@ class Desk(Cluster):
             self.topics,
             NAME,
             load=load,
+            identity=self.identity,
             unpublished=self.unpublished,
             now_ms=self.clock.now_ms,
         )
 
-    def publish(self, members: Sequence[str], *, policies: str | None = None) -> None:
+    def publish(
+        self,
+        members: Sequence[str],
+        *,
+        policies: str | None = None,
+        version: int = 1,
+        by: Identity | None = None,
+        topic: str = "",
+    ) -> None:
+        """A set that `by` signs, as if for `topic`."""
         text = default_policies() if policies is None else policies
         roles = (r.RoleMembers("acme", "supervisor", tuple(members)),)
-        encoded = encode_control(r.PolicyPublished(1, 0, "root", "", text, roles, ()))
-        self.put(POLICY_KEY, encoded.value, record_headers(encoded, "policy"))
+        made = r.PolicyPublished(version, 0, "root", "", text, roles, ())
+        encoded = encode_control(made)
+        where = (topic or self.topics.control, POLICY_KEY, encoded.value)
+        mark = (by or self.identity).sign_policy(made, *where)
+        self.put(POLICY_KEY, encoded.value, [*record_headers(encoded, "policy"), *mark])
 
     def put(self, key: bytes, value: bytes | None, headers: object = ()) -> None:
         self.producer.produce(

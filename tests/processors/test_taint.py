@@ -6,7 +6,7 @@ from pydantic import BaseModel
 
 from tests.processors.desk import Hand, kinds
 from tests.processors.policies.sets import published
-from wakeful import ActivityError, Message, Read, Turn, Write, activity, workflow
+from wakeful import ActivityError, Message, Read, Turn, Uncertain, Write, activity, workflow
 from wakeful.commands.policy import NOBODY, Policy
 from wakeful.events import records as r
 from wakeful.events.state import Status
@@ -97,6 +97,29 @@ def test_what_an_untrusted_activity_says_in_failing_taints_too() -> None:
     hand = browsing()
     hand.failure("1.1", "raised")
     assert hand.session.state.tainted_by == ("read_page",)
+
+
+@activity(contract=Write(), untrusted=True)
+async def submit(form: str, *, key: str) -> str:
+    """Posts a form to a stranger, once."""
+    return form
+
+
+@workflow("submitter", version=1)
+async def submitter(turn: Turn, state: State, message: Message) -> State:
+    """Decides by itself what is to become of a doubt."""
+    try:
+        await turn.run(submit.call(message.text), on_uncertain="raise")
+    except Uncertain as doubt:
+        await turn.say(str(doubt))
+    return state
+
+
+def test_what_an_untrusted_activity_says_of_a_doubt_taints_too() -> None:
+    hand = Hand(submitter, submit, workflow="submitter")
+    hand.open("a form")
+    assert "ActivityUncertain" in kinds(hand.failure("1.1", "raised"))
+    assert hand.session.state.tainted_by == ("submit",)
 
 
 def test_where_nothing_is_published_taint_forces_nothing() -> None:
