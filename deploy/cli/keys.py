@@ -23,8 +23,16 @@ app = typer.Typer(
 KeyId = Annotated[str, typer.Argument(metavar="KEY", help="A key's id, as 'keys list' shows it.")]
 
 Days = Annotated[
-    float | None, typer.Option(min=0.001, help="Days from now until it ends. (default: never)")
+    float | None,
+    typer.Option(
+        min=0.001,
+        max=36_500,
+        help="Days from now until it ends, a hundred years at most. (default: never)",
+    ),
 ]
+
+FAR_MS = 253_402_214_400_000
+"""The last day that a date can name; a key that somebody wrote by hand may end later."""
 
 
 @app.command()
@@ -56,10 +64,10 @@ def new(
     from ..clock import SystemClock
     from ..keyfile import LOCAL_ROLES, changing, new_key
 
-    until_ms = None if days is None else SystemClock().now_ms() + int(days * 86_400_000)
     path = _path()
     needed = [one for one in LOCAL_ROLES if not (tenant and one == "publisher")]
     try:
+        until_ms = None if days is None else SystemClock().now_ms() + int(days * 86_400_000)
         made = [
             new_key(
                 _role(one),
@@ -228,7 +236,7 @@ def _row(key: Key) -> dict[str, Any]:
         "actor": key.actor,
         "not_after": None
         if until is None
-        else datetime.fromtimestamp(until / 1000, UTC).isoformat(),
+        else datetime.fromtimestamp(min(until, FAR_MS) / 1000, UTC).isoformat(),
         "signs": key.signs,
         "public": None if key.public is None else key.public.hex(),
     }

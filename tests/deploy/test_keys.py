@@ -63,6 +63,8 @@ def test_a_key_is_made_for_what_it_is_told(cli, tmp_path) -> None:
         ),
         (("--algorithm", "none"), "algorithm 'none' is not one of hmac-sha256, ed25519"),
         (("--tenant", "a/b"), "tenant 'a/b' is not allowed"),
+        (("--days", "99999999999"), "--days': it should be less than or equal to 36500"),
+        (("--days", "nan"), "--days': it should be less than or equal to 36500"),
         (("--role", "publisher", "--tenant", "acme"), "a policy set speaks of all"),
     ],
 )
