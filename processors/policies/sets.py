@@ -66,6 +66,9 @@ def problems(published: r.PolicyPublished) -> list[Problem]:
     What is about single policies is told once their text can be read.
     """
     parts = statements(published.policies)
+    if not parts:
+        told = "there is no policy in it, and what no policy permits is denied: begin with "
+        return [Problem(told + "'policies = [\"default\", …]'")]
     found = [
         *_argument_problems(published.arguments),
         *_role_problems(published.roles),

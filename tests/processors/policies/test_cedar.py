@@ -349,3 +349,9 @@ def test_the_port_and_what_holds_without_a_set_need_no_engine() -> None:
         "sys.exit('cedarpy' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("text", ["", "  \n", "// nothing yet\n"])
+def test_a_set_without_a_policy_is_none(text: str) -> None:
+    (found,) = problems(published(text, default=False))
+    assert "there is no policy in it" in found.told
