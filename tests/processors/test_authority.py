@@ -237,9 +237,9 @@ def costs_us(rounds: int) -> tuple[float, float]:
 
 @pytest.mark.slow
 def test_asking_a_policy_costs_less_than_the_decision_that_it_is_about() -> None:
-    """A busy machine slows both. On an idle one the fold takes about 200 µs, and each question less than that.
+    """A busy machine slows both. On an idle one the fold takes about 200 µs, and asking less than that.
 
-    There are two: who may decide, and whether the attempt that follows at once may be carried out.
+    Whether the attempt that follows at once may be carried out is asked, too, and hardly costs: it is remembered.
     """
     bare, asking = costs_us(300)
-    assert asking / 2 < bare
+    assert asking < bare
