@@ -79,10 +79,12 @@ class Client:
         new_id: Callable[[], str] = random_id,
         confirm_ms: int = CONFIRM_MS,
         monotonic: Callable[[], float] = time.monotonic,
+        outlets: Outlets | None = None,
     ) -> None:
         """`blobs` is the store of what is too large for a record (`events/blob_patience.py` opens one).
 
         `identity` signs; without it nothing is signed, and processors that ask for signatures refuse every command.
+        Those who speak for several actors give them one set of `outlets` to share, with its own `confirm_ms`, and close that.
         """
         self.tenant = check_id("tenant", tenant)
         self.actor = inputs.name("actor", actor)
@@ -93,7 +95,7 @@ class Client:
         self._identity = identity
         self._now_ms = now_ms
         self._new_id = new_id
-        self._outlets = Outlets(log, confirm_ms=confirm_ms, monotonic=monotonic)
+        self._outlets = outlets or Outlets(log, confirm_ms=confirm_ms, monotonic=monotonic)
 
     def open(
         self,

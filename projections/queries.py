@@ -117,7 +117,7 @@ class Queries:
 
     def __init__(self, url: str, namespace: str, *, tenant: str | None = None) -> None:
         self._schemas = Schemas(namespace)
-        self._tenant = tenant
+        self.tenant = tenant
         if tenant is None:
             self._connection = connect(url, role=self._schemas.owner, access="read")
         else:
@@ -272,7 +272,12 @@ class Queries:
 
     def select(self, query: str, *, limit: int) -> Asked:
         """A query of the user's own, in a read-only transaction; see `asked.py`."""
-        return select(self._connection, self._schemas, query, limit=limit, tenant=self._tenant)
+        return select(self._connection, self._schemas, query, limit=limit, tenant=self.tenant)
+
+    @property
+    def closed(self) -> bool:
+        """Whether it is of no use any more: closed here, or by the other side."""
+        return self._connection.closed
 
     def close(self) -> None:
         """Frees the connection."""
@@ -294,8 +299,8 @@ class Queries:
         if not isinstance(limit, int) or not 1 <= limit <= LIMIT_MAX:
             raise ValueError(f"limit {limit!r}: expected 1 to {LIMIT_MAX}")
         with self._connection.transaction():
-            if self._tenant is not None:
-                self._connection.execute(FOR_TENANT, (self._tenant,))
+            if self.tenant is not None:
+                self._connection.execute(FOR_TENANT, (self.tenant,))
             return list(self._connection.execute(self._schemas.fill(query), values))
 
 

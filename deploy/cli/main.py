@@ -30,6 +30,7 @@ from . import (
     policy,
     projections,
     run,
+    serving,
     sessions,
     sql,
     stack,
@@ -62,6 +63,8 @@ app.command("run", rich_help_panel=RUN)(run.run)
 app.command("processor", rich_help_panel=RUN)(run.processor)
 app.command("worker", rich_help_panel=RUN)(run.worker)
 app.command("projector", rich_help_panel=RUN)(run.projector)
+app.command("serve", rich_help_panel=RUN)(serving.serve)
+app.add_typer(serving.app, name="apikeys", rich_help_panel=RUN)
 app.add_typer(keys.app, name="keys", rich_help_panel=RUN)
 app.add_typer(topics.app, name="topics", rich_help_panel=RUN)
 app.add_typer(policy.app, name="policy", rich_help_panel=RUN)
