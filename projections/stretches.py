@@ -26,6 +26,10 @@ def extend(session: Row, record: Record) -> Row | None:
 
 
 def _ended(session: Row, last_offset: int) -> Row:
-    row = TABLES[STRETCHES].blank((session["tenant"], session["session_id"], session["stretch_seq"]))
-    row.update(first_offset=session["stretch_offset"], last_offset=last_offset, seq=session["seq"] - 1)
+    row = TABLES[STRETCHES].blank(
+        (session["tenant"], session["session_id"], session["stretch_seq"])
+    )
+    row.update(
+        first_offset=session["stretch_offset"], last_offset=last_offset, seq=session["seq"] - 1
+    )
     return row

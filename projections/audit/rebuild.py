@@ -11,7 +11,19 @@ from ...events.errors import Undecodable
 from ...events.records import Event
 from ...events.state import OpenActivity, State
 from ..project import project
-from ..rows import LEDGER, PLACES, SESSIONS, STRETCHES, TABLES, TIMERS, Key, Row, Rows, fold_all, no_rows
+from ..rows import (
+    LEDGER,
+    PLACES,
+    SESSIONS,
+    STRETCHES,
+    TABLES,
+    TIMERS,
+    Key,
+    Row,
+    Rows,
+    fold_all,
+    no_rows,
+)
 from ..values import Unprojectable
 from ..views import REFUSED
 from .evidence import Violation
@@ -55,8 +67,10 @@ def _difference(table: str, live: Row | None, rebuilt: Row | None) -> str | None
         return None
     for column, kind in TABLES[table].all_columns.items():
         is_json = kind == "jsonb"
-        if column not in PLACES and live[column] != rebuilt[column] and not (
-            is_json and _value(live[column]) == _value(rebuilt[column])
+        if (
+            column not in PLACES
+            and live[column] != rebuilt[column]
+            and not (is_json and _value(live[column]) == _value(rebuilt[column]))
         ):
             return f"{table}.{column} is {live[column]!r}, a rebuild gives {rebuilt[column]!r}"
     return None
