@@ -132,9 +132,9 @@ def statement_of(
         keys = ", ".join(f"%(k{n})s::{kind}" for n, kind in enumerate(kinds))
         asked.append(f"({', '.join(route.order)}) {'<' if route.descending else '>'} ({keys})")
     way = " DESC" if route.descending else ""
-    return (
+    statement = (
         f"SELECT {listing.columns}, {', '.join(f'{c} AS {_KEY}{c}' for c in route.order)} "  # noqa: S608 - our texts
         f"FROM {{views}}.{listing.view} WHERE {' AND '.join(asked)} "
-        f"ORDER BY {', '.join(c + way for c in route.order)} LIMIT %(limit)s",
-        values,
+        f"ORDER BY {', '.join(c + way for c in route.order)} LIMIT %(limit)s"
     )
+    return statement, values

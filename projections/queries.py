@@ -45,6 +45,16 @@ ORDER BY requested_at, tenant, session_id, proposal_id
 LIMIT %(limit)s
 """
 
+_APPROVAL = """
+SELECT * FROM {views}.approvals
+WHERE tenant = %(tenant)s AND session_id = %(session_id)s AND proposal_id = %(proposal_id)s LIMIT %(limit)s
+"""
+
+_STRETCHES = """
+SELECT first_seq, last_seq, first_offset, last_offset FROM {views}.stretches
+WHERE tenant = %(tenant)s AND session_id = %(session_id)s AND last_seq > %(behind_seq)s ORDER BY first_seq LIMIT %(limit)s
+"""
+
 _LEDGER = """
 SELECT * FROM (
     SELECT l.*, coalesce(
@@ -147,6 +157,21 @@ class Queries:
         """Proposals, the oldest first: the open ones, unless another status (or none) is asked for."""
         return self.ask(
             _APPROVALS, tenant=tenant, session_id=session_id, status=status, limit=limit
+        )
+
+    def approval(self, session_id: str, proposal_id: str, *, tenant: str) -> Answer | None:
+        """One proposal, open or not; null where there is none."""
+        found = self.ask(
+            _APPROVAL, tenant=tenant, session_id=session_id, proposal_id=proposal_id, limit=1
+        )
+        return found[0] if found else None
+
+    def stretches(
+        self, session_id: str, *, tenant: str, behind_seq: int = 0, limit: int = 100
+    ) -> list[Answer]:
+        """Where the session's events behind this one lie, in their order; see `projections.stretches`."""
+        return self.ask(
+            _STRETCHES, tenant=tenant, session_id=session_id, behind_seq=behind_seq, limit=limit
         )
 
     def ledger(

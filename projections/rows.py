@@ -81,7 +81,7 @@ TABLES: Mapping[str, Table] = {
                 "cancel_reason": "text",
                 "refusals": "integer",
                 "command_offset": "bigint",
-                **{column: "bigint" for column in PLACES},
+                **dict.fromkeys(PLACES, "bigint"),
                 **_COMMON,
             },
         ),

@@ -5,7 +5,7 @@ import json
 import psycopg
 import pytest
 
-from wakeful.projections import listings
+from wakeful.projections import counts, listings
 from wakeful.projections.database import drop, install
 from wakeful.projections.listings import LISTINGS, SINCE, UNTIL, NotOffered
 from wakeful.projections.pages import Cursors, page, statement_of
@@ -144,3 +144,44 @@ def test_what_no_index_serves_is_not_offered_and_the_answer_says_what_is(many):
         ),
     ):
         page(queries, Cursors(b"k" * 32), listings.SESSIONS, {"held": 1, "opened_by": "ann"})
+
+
+@pytest.mark.parametrize(
+    "asked", [counts._STATUSES, counts._WAITS, counts._SLICES], ids=["stands", "waits", "slices"]
+)
+def test_the_overview_counts_along_indexes(many, asked):
+    schemas = Schemas(NAMESPACE)
+    values = {
+        "tenant": MINE,
+        "limit": 30,
+        "most": 100,
+        "now_ms": T0_MS + COUNT,
+        "youngest": [0, 60_000],
+        "oldest": [60_000, 1 << 60],
+        "since_ms": T0_MS - 3_600_000,
+        "until_ms": T0_MS + COUNT,
+    }
+    with psycopg.connect(many, options="-c jit=off") as connection:
+        connection.execute(schemas.fill("SET ROLE {app}"))
+        connection.execute(FOR_TENANT, (MINE,))
+        (found,) = connection.execute(
+            schemas.fill(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {asked}"), values, prepare=False
+        ).fetchone()
+    for node in nodes(found[0]["Plan"]):
+        told = json.dumps(node, indent=1)[:4_000]
+        assert node["Node Type"] != "Seq Scan", told
+        assert not node.get("Rows Removed by Filter"), told
+        if "Scan" in node["Node Type"] and "Function" not in node["Node Type"]:
+            assert node["Actual Rows"] <= 100, told
+
+
+def test_the_overview_is_that_of_one_tenant(many):
+    with Queries(many, NAMESPACE, tenant=MINE) as queries:
+        found = counts.counts(queries, T0_MS + COUNT)
+    assert found.statuses == dict.fromkeys(counts.STATUSES, COUNT // 8)
+    assert found.approvals_open == COUNT // 4
+    assert all(sum(ages) == COUNT // 6 for ages in found.waits.values())
+    assert sum(one.counts["opened"] for one in found.slices) == counts.BUCKET_MAX
+    assert sum(one.counts["failed"] for one in found.slices) == COUNT // 10
+    with Queries(many, NAMESPACE, tenant="t2") as queries:
+        assert sum(counts.counts(queries, T0_MS).statuses.values()) == 100
