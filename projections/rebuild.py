@@ -26,6 +26,7 @@ from ..events.errors import Rejected, Transient
 from ..events.log.protocol import Place, Reader, Record
 from ..events.records import Event
 from . import rebuild_tables as tables
+from .archive import check_none_begun
 from .database import alone, connect
 from .postgres import PostgresViews
 from .projector import Projector
@@ -149,6 +150,7 @@ class Rebuild:
 
     def _prepare(self, connection: psycopg.Connection[Any]) -> None:
         """Goes on with what an earlier run began, if that is of any use."""
+        check_none_begun(connection, self._schemas)
         if tables.made_by(connection, self._schemas) == tables.fingerprint():
             aim, found = self._aim(connection), tables.positions(connection, self._beside)
             if all(at <= aim.get(place, 0) for place, at in found.items()):
