@@ -4,6 +4,8 @@ import json
 
 import psycopg
 import pytest
+from bench.many_rows import T0_MS, fill
+from bench.pages import wanted_of
 
 from wakeful.projections import counts, listings
 from wakeful.projections.database import drop, install
@@ -12,30 +14,9 @@ from wakeful.projections.pages import Cursors, page, statement_of
 from wakeful.projections.queries import Queries
 from wakeful.projections.schemas import FOR_TENANT, Schemas
 
-from .many_rows import T0_MS, fill
-
 NAMESPACE = "many"
 MINE, COUNT = "t0", 6_000
 PAGE = 50
-
-VALUES = {
-    "status": "Failed",
-    "workflow": "flow-3",
-    "opened_by": "user-3",
-    "held": 1,
-    "id_prefix": "s-12",
-    "session_id": "s-80",
-    "open": 1,
-    "approver": "rule-1",
-    "action": "tool-2",
-    "reason": "reason-1",
-    **{f"waiting_{kind}": 1 for kind in listings.WAITS},
-}
-OF = {
-    "approvals": {"status": "granted"},
-    "ledger": {"status": "failed"},
-    "sessions": {"workflow": "flow-6"},
-}
 
 
 @pytest.fixture(scope="module")
@@ -55,10 +36,6 @@ def ways():
         for listing in LISTINGS
         for route in listing.routes
     ]
-
-
-def wanted_of(listing, route):
-    return {name: (VALUES | OF.get(listing.name, {}))[name] for name in route.filters}
 
 
 def plan(url, listing, route, wanted, behind, limit=PAGE + 1):

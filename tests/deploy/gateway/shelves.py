@@ -47,14 +47,16 @@ class Clock:
 class Shelves:
     """The application, and the world behind it."""
 
-    def __init__(self, folder: Path, url: str, namespace: str) -> None:
+    def __init__(
+        self, folder: Path, url: str, namespace: str, *, scribe: Scribe | None = None
+    ) -> None:
         self.url, self.namespace = url, namespace
         install(url, namespace)
         self.settings = Settings(
             kafka="memory:9092", postgres=url, namespace=namespace, digest_key=b"k" * 32
         )
         topics = self.settings.topics
-        self.scribe = Scribe(topic=topics.events, partitions=PARTITIONS)
+        self.scribe = scribe or Scribe(topic=topics.events, partitions=PARTITIONS)
         self.log = MemoryLog(now_ms=lambda: self.scribe.now_ms)
         names = (topics.events, topics.commands, topics.dead_letters)
         self.log.create_topics([TopicSpec(name, PARTITIONS, {}) for name in names])
@@ -85,7 +87,7 @@ class Shelves:
         """Puts what the scribe has written since into the log."""
         for record in self.scribe.records[self._written :]:
             self._producer.produce(
-                record.topic,
+                self.settings.topics.events,
                 key=record.key,
                 value=record.value,
                 headers=record.headers,

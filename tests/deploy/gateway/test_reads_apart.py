@@ -109,9 +109,7 @@ def test_another_tenants_session_is_as_unknown_as_nobodys(shelves):
         found = [shelves.get(path.format(name)) for name in (theirs, nobodys)]
         assert [one.status_code for one in found] == [404, 404]
         assert found[0].text.replace(theirs, "X") == found[1].text.replace(nobodys, "X")
-        assert {k: v for k, v in found[0].headers.items()} == {
-            k: v for k, v in found[1].headers.items()
-        }
+        assert dict(found[0].headers) == dict(found[1].headers)
     for path in ("approvals", "ledger", "refusals"):
         found = [shelves.get(path, params={"session_id": name}) for name in (theirs, nobodys)]
         assert [one.json() for one in found] == [{"rows": [], "next_cursor": None}] * 2
