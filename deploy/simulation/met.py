@@ -46,6 +46,7 @@ GATES = frozenset(
         "dispatched once approved",
         "withheld once more",
         "not approved",
+        "forbidden whoever approves",
         "withheld without a rule of its own",
         "cancelled while withheld",
         "given back as authority_stale",

@@ -55,7 +55,7 @@ UNUSABLE = "unusable"
 """The comment of a set that cannot be loaded."""
 
 
-ASK, STOP, TAINT = "ask", "stop", "taint"
+ASK, STOP, TAINT, DORA = "ask", "stop", "taint", "dora"
 
 LIMITS: tuple[str, ...] = (
     f"{ASK} think",
@@ -63,10 +63,12 @@ LIMITS: tuple[str, ...] = (
     f"{ASK} charge",
     f"{STOP} refund",
     f"{STOP} bonus",
-    f"{STOP} flaky",
+    f"{DORA} flaky",
     TAINT,
 )
-"""What a set may say of carrying out: this tool needs somebody's approval, may not run, or what is tainted needs one."""
+"""What a set may say of carrying out: this tool needs somebody's approval, or dora's, may not run whoever approves it, or
+what is tainted needs an approval.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,8 @@ class Members:
         if not act.approved_by:
             denied.add(f"{ASK} {act.tool}")
             denied |= {TAINT} if act.tainted and act.contract != "read" else set()
+        if DORA not in act.approved_by:
+            denied.add(f"{DORA} {act.tool}")
         ids = tuple(sorted(denied & self.limits))
         if not ids:
             return Ruling(allowed=True, policy_ids=("free",), set_hash=self.set_hash)
@@ -108,6 +112,7 @@ class Members:
             set_hash=self.set_hash,
             reasons=(told,),
             verdict=FORBIDDEN,
+            final=f"{STOP} {act.tool}" in ids,
         )
 
     def wants_arguments(self, tool: str) -> bool:
