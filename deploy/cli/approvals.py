@@ -256,6 +256,7 @@ def _decide(
         timeout=timeout,
         as_json=as_json,
         done=DONE[decision],
+        approves=proposal_id if decision in ("approve", "edit") else None,
     )
 
 
