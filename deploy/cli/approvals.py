@@ -174,7 +174,7 @@ def edit(
     """Change the arguments of one proposed action, and approve what it is then; the one that was shown is void."""
     from . import typed
 
-    data = typed.json_value("what the arguments should be", arguments)
+    data = typed.json_value("the object of arguments", arguments)
     if not isinstance(data, dict):
         raise Stopped(
             Exit.USAGE, f'the arguments are an object, such as {{"cents": 5}}, got {arguments!r}'
