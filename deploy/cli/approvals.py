@@ -56,6 +56,7 @@ def list_(
     """List approvals, the oldest first: those that wait for a decision, unless --status says otherwise."""
     from .context import queries
     from .output import note, shown_text, table, write_json
+    from .repeats import add_voids, asked_because
 
     given = settings()
     check_limit(limit, most=1_000)
@@ -68,6 +69,7 @@ def list_(
             status=None if status == "all" else status,
             limit=limit,
         )
+        add_voids(views, given.tenant, rows)
         if session_id is not None and not rows:
             check_session(given, views, session_id)
     if as_json:
@@ -89,9 +91,8 @@ def list_(
         ],
     )
     for row in rows:
-        if row["because"]:
-            why = shown_text("; ".join(row["because"]), 400)
-            typer.echo(f"{row['proposal_id']}: policy asks, since {why}")
+        if why := asked_because(row):
+            typer.echo(f"{row['proposal_id']}: {why}")
     if not rows:
         note(f"no approval is {status}" if status != "all" else "no approvals")
 

@@ -63,6 +63,25 @@ def of_session(value: str | None) -> str | None:
     return None if value is None else check_id("session id", value)
 
 
+def one_session(argument: str | None, option: str | None) -> str | None:
+    """The session of a list that takes it in either way; `Stopped` where the two name different ones."""
+    if None not in (argument, option) and argument != option:
+        raise Stopped(
+            Exit.USAGE, f"sessions {argument} and {option} are both named: give one of them"
+        )
+    return argument if option is None else option
+
+
+OfSession = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[SESSION]", help="Of one session.", show_default=False, callback=of_session
+    ),
+]
+OnlySession = Annotated[
+    str | None,
+    typer.Option("--session", help="Of one session, as an option.", callback=of_session),
+]
 SessionId = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")]
 ExpectedSeq = Annotated[
     int | None,

@@ -97,6 +97,7 @@ def _show_lists(found: Found) -> None:
     import typer
 
     from .output import block, when
+    from .repeats import asked_because
 
     row = found.row
     detail = row["held_detail"] or (row["failure"] or {}).get("detail", "")
@@ -114,6 +115,8 @@ def _show_lists(found: Found) -> None:
             )
             typer.echo(f"  {owed['kind']:<9} {owed['name']}  {owed['id']}{until}")
     for approval in found.approvals:
+        if why := asked_because(approval):
+            typer.echo(f"  {approval['proposal_id']}: {why}")
         typer.echo(
             f"  decide: wakeful approval approve {approval['proposal_id']} --session {row['session_id']}"
         )
@@ -178,7 +181,11 @@ def _row(given: Settings, session_id: str, views: Queries, notes: list[str]) -> 
 
 
 def _approvals(given: Settings, session_id: str, views: Queries) -> list[dict[str, Any]]:
-    return views.approvals(tenant=given.tenant, session_id=session_id, limit=100)
+    from .repeats import add_voids
+
+    rows = views.approvals(tenant=given.tenant, session_id=session_id, limit=100)
+    add_voids(views, given.tenant, rows)
+    return rows
 
 
 def _add_events(given: Settings, log: Log, found: Found, events_max: int) -> None:

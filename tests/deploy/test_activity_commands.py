@@ -142,3 +142,12 @@ def test_the_page_of_a_session_says_what_it_wants_and_what_started_its_turn(caps
     assert "waiting for signal paid: 'wakeful signal s1 paid JSON'" in out
     show_session(Found(session, [], [row()]), as_json=True)
     assert json.loads(capsys.readouterr().out)["uncertain"][0]["activity_id"] == "1.3"
+
+
+def test_a_session_may_be_named_by_an_option_too(views, capsys):
+    for way in (("s1",), ("--session", "s1"), ("s1", "--session", "s1")):
+        views.asked = {}
+        assert invoke(["activity", "list", *way]) == Exit.DONE
+        assert views.asked["session_id"] == "s1"
+    assert invoke(["activity", "list", "s1", "--session", "s2"]) == Exit.USAGE
+    assert "sessions s1 and s2 are both named" in capsys.readouterr().err
