@@ -57,12 +57,14 @@ def list_(
     from .context import queries
     from .output import note, shown_text, table, write_json
     from .repeats import add_voids, asked_because
+    from .showing import catch_up
 
     given = settings()
     check_limit(limit, most=1_000)
     if status not in STATUSES:
         raise Stopped(Exit.USAGE, f"--status {status!r}: expected one of {', '.join(STATUSES)}")
     with queries(given) as views:
+        notes = catch_up(given, views, session_id)
         rows = views.approvals(
             tenant=given.tenant,
             session_id=session_id,
@@ -72,6 +74,8 @@ def list_(
         add_voids(views, given.tenant, rows)
         if session_id is not None and not rows:
             check_session(given, views, session_id)
+    for told in notes:
+        note(told)
     if as_json:
         write_json(rows)
         return
