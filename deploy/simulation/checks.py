@@ -39,7 +39,7 @@ from .flooding import others_are_let_in
 from .payments import payments
 from .projecting import Database
 from .secrets import nobody_tells
-from .vouching import vouched
+from .vouching import heard, vouched
 
 ENGINE_HOLDS = (
     "engine_fault",
@@ -99,6 +99,8 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
     findings.extend("I29", nobody_tells(world, database))
     findings.extend("I7", versions_are_current(events, commands))
     findings.extend("I27", vouched(evidence, events, commands))
+    if rested:
+        findings.extend("I27h", heard(evidence, commands, world.scene.ended_ms))
     load = partial(_load, world)
     findings.extend("I24", deciding.decisions_name_what_they_decide(events, commands, load))
     control = world.log.dump(world.topics.control)
