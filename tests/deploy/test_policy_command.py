@@ -1,7 +1,6 @@
 """`wakeful policy`: what it says, what it exits with, and whom publishing waits for."""
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -48,11 +47,9 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+def run(capsys: pytest.CaptureFixture[str], alone: Path) -> Run:
     """Runs a command by its own settings, whatever the environment says."""
-    for name in [name for name in os.environ if name.startswith("WAKEFUL_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("WAKEFUL_HOME", str(tmp_path / "home"))
+    del alone
 
     def one(*arguments: str) -> tuple[int, str, str]:
         code = invoke(["policy", *arguments])
