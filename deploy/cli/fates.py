@@ -17,13 +17,6 @@ if TYPE_CHECKING:
 
 Ended = r.ActivityCompleted | r.ActivityFailed | r.ActivityUncertain | r.ActivityCancelled
 
-TOLD_BY = (
-    *(r.ApprovalRequested, r.ApprovalVoted, r.ApprovalGranted, r.ApprovalVoided),
-    *(r.ActivityRequested, r.ActivityRetried),
-    *(r.ActivityCompleted, r.ActivityFailed, r.ActivityUncertain, r.ActivityCancelled),
-)
-"""The facts that say something of it."""
-
 
 @dataclass(slots=True)
 class Fate:

@@ -17,7 +17,6 @@ from ...events.errors import Undecodable
 from ...events.keys import partition_of, session_key
 from ...events.log.protocol import Isolation, Log, Place, Reader, Record
 from ...events.topics import Topics
-from .fates import TOLD_BY
 
 POLL_MS = 50
 RECORDS_MAX = 500
@@ -26,6 +25,13 @@ TOGETHER_MS = 300
 """How long the events of one transaction may take to be read, once the first was."""
 
 Fact = r.Event | r.Outcome
+
+TOLD_BY = (
+    *(r.ApprovalRequested, r.ApprovalVoted, r.ApprovalGranted, r.ApprovalVoided),
+    *(r.ActivityRequested, r.ActivityRetried),
+    *(r.ActivityCompleted, r.ActivityFailed, r.ActivityUncertain, r.ActivityCancelled),
+)
+"""Facts that say something of an approval and its action."""
 
 FROM_OUTSIDE = frozenset({"approval", "uncertain", "signal", "inbox"})
 """Waits that somebody has to end. Timers and activities go on by themselves."""
