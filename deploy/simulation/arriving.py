@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from ...events import records as r
+from ...events.errors import Unfoldable
 from ...events.evolve import evolve
 from ...events.failures import HEARTBEAT
 from ...events.records import Event
@@ -170,8 +171,11 @@ def _sessions(events: Sequence[Event]) -> Iterator[tuple[str, list[Event]]]:
 
 
 def _folded(facts: Sequence[Event]) -> State | None:
-    """The state at the end; none where the session was cancelled, which may leave nothing of it."""
+    """The state at the end; none where the session was cancelled, which may leave nothing of it, or does not fold."""
     state: State | None = None
     for event in facts:
-        state = evolve(state, event)
+        try:
+            state = evolve(state, event)
+        except Unfoldable:
+            return None  # the audit has named it
     return None if state is None or state.ended else state

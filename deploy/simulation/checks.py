@@ -35,6 +35,7 @@ from ...projections.audit.folds import refold
 from ...projections.audit.history import History
 from . import arriving, deciding, executing
 from .admitting import versions_are_current
+from .copying import Copied, copies_are_dead, sessions_lie_at_home
 from .flooding import others_are_let_in
 from .payments import payments
 from .projecting import Database
@@ -94,6 +95,8 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
     events = [fact.event for fact in history.facts]
     commands = _commands(evidence.commands)
     findings.extend("I3", _disposed_once(evidence, events, commands))
+    findings.extend("I2", sessions_lie_at_home(history.facts, world.plan.partitions))
+    findings.extend("I2", copies_are_dead(world.copier.copies, evidence, history.facts))
     findings.extend("quotas", others_are_let_in(evidence))
     findings.extend("I21", _log_time(evidence, events))
     findings.extend("I29", nobody_tells(world, database))
@@ -237,12 +240,14 @@ def _effects(world: World, events: Sequence[Event]) -> Iterator[str]:
 
 
 def _recorded_work_is_not_redone(world: World, evidence: Evidence) -> Iterator[str]:
-    """No worker starts what was recorded before it was given the task's partition."""
+    """No worker starts what was recorded before it was given the task's partition, nor drops what was not."""
     recorded: dict[str, tuple[Place, int]] = {}
-    for record in evidence.commands:
-        found = result_id(record, world.scene.identity)
-        if found is not None:
-            recorded.setdefault(found, (Place(record.topic, record.partition), record.offset))
+    for record, found in _results(world, evidence):
+        recorded.setdefault(found, (Place(record.topic, record.partition), record.offset))
+    for believed in (each for worker in world.workers for each in worker.believed):
+        place, offset = recorded.get(believed.command_id, (None, 0))
+        if place is None or offset >= believed.known[place]:
+            yield f"{believed.worker} took {believed.command_id} for done, and there was no result of it that counts"
     for start in world.starts:
         place, offset = recorded.get(start.command_id, (None, 0))
         if place is not None and offset < start.known[place]:
@@ -252,9 +257,18 @@ def _recorded_work_is_not_redone(world: World, evidence: Evidence) -> Iterator[s
             )
 
 
+def _results(world: World, evidence: Evidence) -> Iterator[tuple[Record, str]]:
+    """What counts as an attempt's result, and of which attempt: a copy in another partition does not."""
+    copied = Copied(world.copier.copies)
+    for record in evidence.commands:
+        found = result_id(record, world.scene.identity)
+        if found is not None and not copied.holds(record):
+            yield record, found
+
+
 def _tasks_are_done(world: World, evidence: Evidence, events: Sequence[Event]) -> Iterator[str]:
     """Each task below its workers' committed offset has a result, unless nobody waits for one any more."""
-    results = {result_id(record, world.scene.identity) for record in evidence.commands}
+    results = {found for _, found in _results(world, evidence)}
     committed = {
         place: offset
         for queue in QUEUES

@@ -18,16 +18,22 @@ from ...processors.simulation.workload import QUEUES
 from ...processors.simulation.world import World, bounds
 from ...projections.audit.evidence import read_topic
 from .arriving import silent_attempt
+from .copying import Copied
 
 RESTORE_STEPS_MAX = 10_000
 
 
 def against_the_model(world: World) -> tuple[Model, list[str]]:
-    """The model of this log's commands, and where what was written differs from it."""
+    """The model of this log's commands, and where what was written differs from it.
+
+    It is not shown what a copier laid down: nothing but dead letters may come of that.
+    """
     topics, log = world.topics, world.log
+    copied = Copied(world.copier.copies)
     with bounds(world.plan):
+        commands = read_topic(log, topics.commands)
         model = Model.of(
-            read_topic(log, topics.commands),
+            [record for record in commands if not copied.holds(record)],
             topics,
             world.plan.partitions,
             blobs=world.scene.blobs,
@@ -38,7 +44,11 @@ def against_the_model(world: World) -> tuple[Model, list[str]]:
     flooded = {FLOODED} if world.plan.floods else set()
     model.leave(flooded)  # what was metered is forgotten in a restart, which the model has none of
     written: dict[str, Sequence[Record]] = {
-        spec.name: [record for record in read_topic(log, spec.name) if record.key != STRAY]
+        spec.name: [
+            record
+            for record in read_topic(log, spec.name)
+            if record.key != STRAY and not copied.holds(record) and not copied.led_to(record)
+        ]
         for spec in topics.specs(QUEUES, world.plan.partitions)
         if spec.name not in (topics.commands, topics.snapshots, topics.control)
     }

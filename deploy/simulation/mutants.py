@@ -31,6 +31,7 @@ from . import state_mistakes as state_wrong
 from .admitting import ADMISSION_MUTANTS
 from .approval_mutants import APPROVAL_MUTANTS
 from .contract_mutants import CONTRACT_MUTANTS
+from .copying import COPY_MUTANTS
 from .flooding import FLOOD_MUTANTS
 from .gate_mutants import GATE_MUTANTS
 from .identity_mistakes import IDENTITY_MUTANTS
@@ -181,4 +182,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *IDENTITY_MUTANTS,
     *FLOOD_MUTANTS,
     *SECRET_MUTANTS,
+    *COPY_MUTANTS,
 )

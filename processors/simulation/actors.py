@@ -34,7 +34,7 @@ from ..rates import Rate
 from ..store import Store
 from .clock import SkewedClock, VirtualClock
 from .downstream import Downstream
-from .faults import ProcessLog, SeededFaults
+from .faults import Overhears, ProcessLog, SeededFaults, nobody_overhears
 from .forgers import identity_in
 from .plan import Plan
 from .workload import APP, APPS
@@ -71,6 +71,8 @@ class Scene:
     """How processors make a policy of a published set."""
     app: App = field(default_factory=lambda: APP)
     """What is deployed; a careless deploy brings something else besides, for a while."""
+    overhears: Overhears = nobody_overhears
+    """Who listens to what clients and processes send."""
 
     @property
     def identity(self) -> Identity:
@@ -89,7 +91,7 @@ class Actor(ABC):
         self.point = ""
         self.doom = ""
         """The crash point at which it dies, once it comes there."""
-        self.log = ProcessLog(scene.log)
+        self.log = ProcessLog(scene.log, scene.overhears)
 
     @property
     def sleeps(self) -> bool:
@@ -101,7 +103,7 @@ class Actor(ABC):
         if self.sleeps:
             return
         if not self.up:
-            self.log = ProcessLog(self.scene.log)
+            self.log = ProcessLog(self.scene.log, self.scene.overhears)
             self._start()
             self.up = True
             return

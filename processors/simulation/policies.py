@@ -289,6 +289,9 @@ class Publisher:
         if record.key == POLICY_KEY:
             self._told.take(record)
             return
-        seen = decode_control(record.value, record.headers)
+        try:
+            seen = decode_control(record.value, record.headers)
+        except Undecodable:
+            return  # somebody laid here what belongs elsewhere
         if isinstance(seen, r.PolicySeen):
             self._seen[seen.processor] = max(self._seen.get(seen.processor, -1), seen.policy_offset)

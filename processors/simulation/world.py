@@ -16,6 +16,7 @@ from .actors import GROUP, NAMESPACE, Actor, ProcessorActor, Scene
 from .attempts import Start
 from .clients import Clients
 from .clock import VirtualClock
+from .copiers import Copier
 from .downstream import Downstream
 from .faults import SeededFaults
 from .plan import Plan, limits
@@ -97,6 +98,7 @@ class World:
         self.clients = Clients(self.scene)
         self.publisher = Publisher(self.scene)
         self.usurper = Usurper(self.scene)
+        self.copier = Copier(self.scene)
         self.processors = [ProcessorActor(self.scene, n) for n in range(plan.processors)]
         self.workers = [
             WorkerActor(self.scene, n, queue, self.starts)
@@ -122,13 +124,15 @@ class World:
                     self._deploy()
                 self.publisher.step(tick)
                 self.usurper.step()
+                self.copier.step()
                 if self.plan.floods and tick % FLOOD_EVERY_TICKS == 0:
                     self.clients.flood()
                 if self.plan.strays and tick % STRAY_TICKS == 0:
                     self.clients.stray(QUEUES[tick // STRAY_TICKS % len(QUEUES)])
                 self._tick()
             self.heal()
-            return self.settle()
+            rested = self.settle()
+            return self.settle() if rested and self.copier.comes_again() else rested
 
     def close(self) -> None:
         """Frees what the schedule holds."""
@@ -154,6 +158,7 @@ class World:
             self.clients.calm_step()
             self.publisher.calm_step(self.workers)
             self.usurper.calm_step()
+            self.copier.calm_step()
             if not self.rest():
                 return False
             if self.clients.busy:
