@@ -11,11 +11,12 @@ from ...events.log.protocol import Group, Place, Record
 from ...processors.partition import Partition
 from ...processors.session import Session
 from ...processors.simulation.actors import GROUP, KeptStore
+from ...processors.simulation.bounds import bounds
 from ...processors.simulation.clients import FLOODED, STRAY
 from ...processors.simulation.model import Model, ModelPartition, owner
 from ...processors.simulation.policies import in_force
 from ...processors.simulation.workload import QUEUES
-from ...processors.simulation.world import World, bounds
+from ...processors.simulation.world import World
 from ...projections.audit.evidence import read_topic
 from .arriving import silent_attempt
 from .copying import Copied

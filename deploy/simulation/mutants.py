@@ -38,6 +38,7 @@ from .identity_mistakes import IDENTITY_MUTANTS
 from .planting import Mutant, plant
 from .policy_mutants import POLICY_MUTANTS
 from .secrets import SECRET_MUTANTS
+from .tight import TIGHT_MUTANTS
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
@@ -183,4 +184,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *FLOOD_MUTANTS,
     *SECRET_MUTANTS,
     *COPY_MUTANTS,
+    *TIGHT_MUTANTS,
 )

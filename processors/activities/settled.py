@@ -76,10 +76,14 @@ class Settled:
         commands_topic: str,
         *,
         late_ms: int,
-        ahead_max: int = AHEAD_MAX,
+        ahead_max: int | None = None,
         identity: Identity = INSECURE,
     ) -> None:
-        """`late_ms`: how far past its deadline a task is not run any more, so that nobody asks for its result."""
+        """`late_ms`: how far past its deadline a task is not run any more, so that nobody asks for its result.
+
+        `ahead_max` is for how many tasks one look-up answers, `AHEAD_MAX` where nothing else is said.
+        """
+        ahead_max = AHEAD_MAX if ahead_max is None else ahead_max
         if ahead_max < 1:
             raise ValueError(f"ahead_max is {ahead_max}, it must be at least 1")
         self._log = log

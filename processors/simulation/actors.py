@@ -31,6 +31,7 @@ from ..loop import Loop, LoopFailed, LoopSettings
 from ..partition import Partition
 from ..quotas import Quotas
 from ..rates import Rate
+from ..session import Session
 from ..store import Store
 from .clock import SkewedClock, VirtualClock
 from .downstream import Downstream
@@ -221,6 +222,7 @@ class ProcessorActor(Actor):
         self.copies: dict[int, bytes] = {}
         self.app = APP
         self._loop: Loop | None = None
+        self._let_go: Callable[[Session], None] = Session.drop
         self._steps: Iterator[str] = iter(())
         self._graves: list[Iterator[str]] = []
         self._polls = 0
@@ -283,6 +285,7 @@ class ProcessorActor(Actor):
         self.app = scene.rng.choice(APPS) if deploys else scene.app
         facts = Facts(DIGEST_KEY, blobs=scene.blobs)
         handler = CommandHandler(self.app, facts, always_replay=plan.always_replay)
+        self._let_go = handler.let_go
         settings = LoopSettings(
             group=GROUP,
             name=self.name,
@@ -313,7 +316,7 @@ class ProcessorActor(Actor):
         self._steps = self._loop.steps()
 
     def _open(self, number: int) -> Partition:
-        partition = Partition(number, self.scene.topics, self.log, GROUP, None)
+        partition = Partition(number, self.scene.topics, self.log, GROUP, None, let_go=self._let_go)
         partition.store.close()
         partition.store = self.disk.setdefault(number, KeptStore.from_copy(EMPTY_STORE))
         return partition
