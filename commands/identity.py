@@ -31,6 +31,9 @@ class Identity(Protocol):
     def may_sign(self, kind: str, actor: str, at_ms: int) -> bool:
         """Whether commands of this kind can leave now, in this name, for some tenant at least."""
 
+    def is_believed(self, kid: str, at_ms: int) -> bool:
+        """Whether what the key of this id signed counts, if it comes at that moment."""
+
     def check(self, command: Command, stored: Encoded, record: Record) -> Evidence | Refusal:
         """Whether the command in this record is vouched for; asked before anything is made of it."""
 
@@ -54,6 +57,11 @@ class Insecure:
     def may_sign(self, kind: str, actor: str, at_ms: int) -> bool:
         """They can."""
         del kind, actor, at_ms
+        return True
+
+    def is_believed(self, kid: str, at_ms: int) -> bool:
+        """It does, whoever signed."""
+        del kid, at_ms
         return True
 
     def check(self, command: Command, stored: Encoded, record: Record) -> Evidence | Refusal:
@@ -103,6 +111,10 @@ class Signed:
     def may_sign(self, kind: str, actor: str, at_ms: int) -> bool:
         """See `Identity`."""
         return self._keys().may_sign(kind, actor, at_ms)
+
+    def is_believed(self, kid: str, at_ms: int) -> bool:
+        """See `Identity`."""
+        return self._keys().is_believed(kid, at_ms)
 
     def check(self, command: Command, stored: Encoded, record: Record) -> Evidence | Refusal:
         """See `Identity`.
@@ -173,6 +185,10 @@ class Unchecked(Signed):
     def may_sign(self, kind: str, actor: str, at_ms: int) -> bool:
         """They can, signed or not."""
         return INSECURE.may_sign(kind, actor, at_ms)
+
+    def is_believed(self, kid: str, at_ms: int) -> bool:
+        """It does, whoever signed."""
+        return INSECURE.is_believed(kid, at_ms)
 
     def check(self, command: Command, stored: Encoded, record: Record) -> Evidence | Refusal:
         """No evidence, since nothing was looked at, and no refusal."""

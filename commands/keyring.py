@@ -151,6 +151,13 @@ class Keyring:
             for key in self.keys
         )
 
+    def is_believed(self, kid: str, at_ms: int) -> bool:
+        """Whether what this key signed counts, if it comes at that moment; one that is not here does not."""
+        key = self._by_id.get(kid)
+        if key is None or key.status == REVOKED:
+            return False
+        return key.not_after_ms is None or at_ms <= key.not_after_ms
+
     def sign(
         self, message: bytes, tenant: str, kind: str, actor: str, at_ms: int
     ) -> tuple[str, bytes]:

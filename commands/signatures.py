@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 KEY_HEADER = "wakeful_key"
 SIGNATURE_HEADER = "wakeful_signature"
+SIGNED = (KEY_HEADER, SIGNATURE_HEADER)
 
 DOMAIN = b"wakeful/1"
 

@@ -23,7 +23,8 @@ from ...events.topics import Topics
 from ..exits import Exit, Stopped
 from .reading import to_the_end
 
-How = Literal["redriven", "dropped"]
+How = Literal["redriven", "vouched for", "dropped"]
+"""`vouched for`: sent back under a signature of whoever did it."""
 
 HOW = "wakeful_letter_handled"
 BY = "wakeful_letter_by"
@@ -127,6 +128,12 @@ def open_letters(
     return [r for r in found.open if id_of(r) in causes and causes[id_of(r)].reason == reason]
 
 
+def letters_of(log: Log, topics: Topics, key: bytes, since_ms: int) -> list[Record]:
+    """The letters of one session since that time that nobody has dealt with, the oldest first."""
+    found = _read(log, log.offsets_at(list(_ends(log, topics)), since_ms))
+    return [record for record in found.open if record.key == key]
+
+
 def find_letter(
     log: Log, topics: Topics, letter: str, *, tenant: str | None = None
 ) -> tuple[Record, Mark | None]:
@@ -161,7 +168,7 @@ def why_not_sent_back(record: Record, topics: Topics) -> str:
 
 
 def deal(log: Log, topics: Topics, letters: Sequence[Record], how: How, by: str) -> Dealt:
-    """Sends these letters back (`redriven`) or not (`dropped`), and marks them; a repeat does nothing new.
+    """Sends these letters back (`redriven`, `vouched for`) or not (`dropped`), and marks them; a repeat does nothing new.
 
     After a fault whatever was not done is as it was: the same call does the rest.
     """
@@ -190,7 +197,7 @@ def _produce(
     producer: TransactionalProducer, topics: Topics, record: Record, how: How, by: str
 ) -> None:
     letter = id_of(record).encode()
-    if how == "redriven":
+    if how != "dropped":
         headers = [*_own(record), (REDRIVEN, letter)]
         producer.produce(topics.commands, key=record.key, value=record.value, headers=headers)
     producer.produce(

@@ -11,6 +11,7 @@ from .asking import SessionId
 from .context import AsJson, kafka, settings
 
 if TYPE_CHECKING:
+    from ...events.log.protocol import Record
     from ...events.records import Event
     from ...events.state import State
     from .showing import Found
@@ -63,6 +64,8 @@ def explain(
 
     For a held session: why, and the way out; for an activity in doubt: how to find out, and how to say so.
     """
+    from ...events.keys import session_key
+    from .dealing import letters_of
     from .output import note, write_json
     from .reading import last_events
     from .showing import find_session
@@ -76,8 +79,9 @@ def explain(
         read = last_events(
             log, given.topics, given.tenant, session_id, max(0, since_ms), EVENTS_MAX
         )
+        letters = letters_of(log, given.topics, session_key(given.tenant, session_id), since_ms)
     events = [event for event, _ in read]
-    told = explained(found, tell(events), folded(events))
+    told = explained(found, tell(events), folded(events), letters)
     if as_json:
         write_json(told)
     else:
@@ -102,9 +106,12 @@ def folded(events: Sequence[Event]) -> State | None:
     return state
 
 
-def explained(found: Found, story: Story, state: State | None) -> dict[str, Any]:
+def explained(
+    found: Found, story: Story, state: State | None, letters: Sequence[Record] = ()
+) -> dict[str, Any]:
     """All that is told, as one JSON object. Without a state the views say what it awaits, as of its last rest."""
     from ...commands.next_valid import next_valid, obligations
+    from .not_let_in import not_let_in
     from .words import as_json
 
     row = found.row
@@ -122,6 +129,7 @@ def explained(found: Found, story: Story, state: State | None) -> dict[str, Any]
         "not_next": [one for one in valid or [] if not one["allowed"]],
         "next_is_of_now": state is not None,
         "held": _held(row, 0 if state is None else len(state.parked)),
+        "not_let_in": not_let_in(letters, state),
         "in_doubt": [_doubt(one) for one in found.uncertain],
     }
 
@@ -184,6 +192,7 @@ def _show(told: dict[str, Any], turns: int) -> None:
         _part("waits for")
         for owed in told["waits_for"]:
             _show_awaited(owed)
+    _show_letters(told["not_let_in"])
     if told["tainted_by"]:
         names = ", ".join(told["tainted_by"])
         _part(f"untrusted content has come in, by {_safe(names)}: policy decides what may follow")
@@ -225,6 +234,20 @@ def _show_held(held: dict[str, Any] | None) -> None:
     also = f"; then the {those}" if kept else ""
     typer.echo(f"  the way out: {held['mend']}, then '{held['release']}'{also}")
     typer.echo(f"  or end it for good: '{held['or_end']}'")
+
+
+def _show_letters(letters: list[dict[str, Any]]) -> None:
+    from .not_let_in import SHOWN_MAX
+    from .output import when
+
+    if not letters:
+        return
+    more = f", of which these are the newest {SHOWN_MAX}" if len(letters) > SHOWN_MAX else ""
+    _part(f"not let in ({len(letters)} in dead letters{more})")
+    for one in sorted(letters, key=lambda letter: letter["awaited"])[-SHOWN_MAX:]:
+        waited = ", which is waited for" if one["awaited"] else ""
+        typer.echo(f"  {when(one['at_ms'])}  {_safe(one['what'])}{waited}: {_safe(one['reason'])}")
+        typer.echo(f"    {one['way_out']}")
 
 
 def _show_awaited(owed: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from .asking import Actor
 from .context import AsJson, check_limit, kafka, settings
 
 if TYPE_CHECKING:
-    from ...events.log.protocol import Record
+    from ...events.log.protocol import Log, Record
     from ..settings import Settings
     from .dealing import Dealt, How, Mark
 
@@ -124,6 +124,13 @@ def redrive(
     *,
     reason: OfReason = None,
     yes: Yes = False,
+    vouch: Annotated[
+        bool,
+        typer.Option(
+            "--vouch",
+            help="Sign them anew with your own keys: you have looked at what they say, and answer for it.",
+        ),
+    ] = False,
     all_tenants: AllTenants = False,
     actor: Actor = None,
     as_json: AsJson = False,
@@ -132,9 +139,10 @@ def redrive(
 
     A repeat sends nothing. The session decides as ever: what it has applied before under the same command id is a
     repeat and changes nothing, and what was issued too long ago is refused as too_old, which gives a new letter.
+    With --vouch what had no signature, or one by a key that is unknown, revoked or over, comes in under yours.
     """
     asked = _Asked(letters or [], reason, yes=yes, all_tenants=all_tenants, actor=actor)
-    return _deal("redriven", asked, as_json=as_json)
+    return _deal("vouched for" if vouch else "redriven", asked, as_json=as_json)
 
 
 @app.command("drop")
@@ -169,7 +177,7 @@ def _whose(given: Settings, all_tenants: bool) -> str | None:  # noqa: FBT001 as
 
 
 def _deal(how: How, asked: _Asked, *, as_json: bool) -> int:
-    from .dealing import deal, find_letter, id_of, open_letters, why_not_sent_back
+    from .dealing import deal, find_letter, id_of, open_letters
 
     letters, reason = asked.letters, asked.reason
     if bool(letters) == (reason is not None):
@@ -185,10 +193,8 @@ def _deal(how: How, asked: _Asked, *, as_json: bool) -> int:
             chosen = [find_letter(log, given.topics, one, tenant=whose)[0] for one in ids]
         else:
             chosen = open_letters(log, given.topics, reason, tenant=whose)
-        why_not = {}
-        if how == "redriven":
-            found = ((id_of(record), why_not_sent_back(record, given.topics)) for record in chosen)
-            why_not = {letter: why for letter, why in found if why}
+        found = ((id_of(record), _why_not(how, record, given)) for record in chosen)
+        why_not = {letter: why for letter, why in found if why}
         if why_not and reason is None:
             letter, why = next(iter(why_not.items()))
             raise Stopped(
@@ -197,8 +203,30 @@ def _deal(how: How, asked: _Asked, *, as_json: bool) -> int:
             )
         chosen = [record for record in chosen if id_of(record) not in why_not]
         _ask(how, len(chosen), yes=asked.yes)
+        if how == "vouched for":
+            chosen = _signed(chosen, given, log)
         dealt = deal(log, given.topics, chosen, how, asked.actor or given.actor)
     return _tell(how, dealt, why_not, as_json=as_json)
+
+
+def _why_not(how: How, record: Record, given: Settings) -> str:
+    """Why this cannot be done with a letter; empty where it can."""
+    from .dealing import why_not_sent_back
+    from .vouching import why_not_vouched
+
+    if how == "dropped":
+        return ""
+    why = why_not_sent_back(record, given.topics)
+    return why or (why_not_vouched(record) if how == "vouched for" else "")
+
+
+def _signed(letters: list[Record], given: Settings, log: Log) -> list[Record]:
+    """These letters under signatures by this keyring's keys; `NoKey` where it has none for one of them."""
+    from ..identity import identity_of
+    from .vouching import vouched
+
+    identity = identity_of(given, log)
+    return [vouched(record, given.topics, identity) for record in letters]
 
 
 def _ask(how: How, count: int, *, yes: bool) -> None:
@@ -207,7 +235,7 @@ def _ask(how: How, count: int, *, yes: bool) -> None:
 
     if yes or not count:
         return
-    doing = "send back" if how == "redriven" else "drop"
+    doing = {"redriven": "send back", "vouched for": "vouch for and send back"}.get(how, "drop")
     if not sys.stdin.isatty():
         raise Stopped(
             Exit.USAGE,
@@ -231,7 +259,7 @@ def _tell(how: How, dealt: Dealt, why_not: dict[str, str], *, as_json: bool) -> 
     for letter, why in why_not.items():
         note(f"{letter} cannot be sent back: {why}")
     note(f"{counted(len(dealt.now), 'letter')} {how}")
-    if how == "redriven" and dealt.now:
+    if how != "dropped" and dealt.now:
         note(
             "what its session has applied before is a repeat and changes nothing; what is not let in is a letter again"
         )

@@ -14,7 +14,7 @@ from ...commands.identity import INSECURE
 from ...commands.keyring import Evidence, Key, NoKey
 from ...commands.signatures import signed_bytes
 from ...events import evolve
-from ...processors.activities import reports, unsaid
+from ...processors.activities import reports, retold, unsaid
 from ...processors.activities.jobs import Job
 from ...schemas import bundled
 from .planting import Mutant, plant
@@ -128,6 +128,16 @@ IDENTITY_MUTANTS: tuple[Mutant, ...] = (
         "forgets what waits for a key",
         plant((unsaid.Unsaid, "look", _forgets_what_waits)),
         seed=21,
+    ),
+    Mutant(
+        "says nothing again",
+        plant((retold.Retold, "look", lambda _: None)),
+        seed=8,
+    ),
+    Mutant(
+        "says it again under the key that is revoked",
+        plant((reports.Reports, "again", lambda _, send: send)),
+        seed=8,
     ),
     Mutant(
         "forgets who vouched for what it keeps",

@@ -26,6 +26,34 @@ def vouched(
         yield from _forged_are_told(evidence, commands)
 
 
+def heard(
+    evidence: Evidence, commands: Mapping[Spot, m.Command], ended_ms: Mapping[str, int]
+) -> Iterator[str]:
+    """What a worker said under a key that was revoked before it was read is said again, unless the worker has ended since.
+
+    `ended_ms` is when each process ended last.
+    """
+    said: dict[str, list[Spot]] = {}
+    for spot, command in commands.items():
+        said.setdefault(command.header.command_id, []).append(spot)
+    for record in evidence.dead_letters:
+        letter = dead_letter_in(record.headers)
+        if letter is None or letter.reason != "revoked_key" or letter.count > 1:
+            continue
+        refused = commands.get((letter.partition, letter.offset))
+        if refused is None or refused.header.channel != "worker" or _repeats(refused):
+            continue
+        again = any(offset > letter.offset for _, offset in said[refused.header.command_id])
+        worker = refused.header.actor.removeprefix("worker:")
+        if not again and ended_ms.get(worker, 0) < refused.header.issued_at_ms:
+            yield f"{worker} said {refused.header.command_id} under a key that was revoked, and did not say it again"
+
+
+def _repeats(command: m.Command) -> bool:
+    """Whether its worker says such things all the time."""
+    return isinstance(command.body, m.HeartbeatActivity)
+
+
 def _events_name_their_keys(evidence: Evidence, events: Sequence[Event]) -> Iterator[str]:
     kids = {(record.partition, record.offset): _kid(record) for record in evidence.commands}
     for event in events:

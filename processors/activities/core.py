@@ -49,6 +49,7 @@ from .jobs import Counts, Job, task_of
 from .offsets import Offsets, Ticket
 from .once import Letter, OnceTasks, ends_of
 from .reports import Reports
+from .retold import Again
 from .runner import Body
 from .seat import Seat
 from .sending import Sender
@@ -96,8 +97,8 @@ class WorkerCore:
         self._arriving: set[Place] = set()
         self._jobs: dict[str, Job] = {}
         self._taken_once: set[Job] = set()
-        self._sender: Sender[Job | Ticket | Letter | Beat] = Sender(log, self._acknowledge)
-        self.unsaid = Unsaid(self._reports, self._sender.send)
+        self._sender: Sender[Job | Ticket | Letter | Beat | Again] = Sender(log, self._acknowledge)
+        self.unsaid = Unsaid(self._reports, self._sender.send, now_ms)
         self._given_back: deque[Job] = deque()
         self._expired: deque[Job] = deque()
         self._held = Held(self._settled, self.offsets)
@@ -333,8 +334,7 @@ class WorkerCore:
             self._bury(record, ticket, error)
             return None
         command_id = attempt_id(task.idempotency_key, task.attempt)
-        running = self._jobs.get(command_id)
-        if running is not None:
+        if (running := self._jobs.get(command_id)) is not None:
             running.tickets.append(ticket)
             return None
         if record.offset < mark.fresh_from and command_id in self._settled:
@@ -362,8 +362,8 @@ class WorkerCore:
         self.counts.dead_letters += 1
         self._sender.send(ticket, self._reports.dead_letter(record, error))
 
-    def _acknowledge(self, owner: Job | Ticket | Letter | Beat) -> None:
-        if isinstance(owner, Beat):
+    def _acknowledge(self, owner: Job | Ticket | Letter | Beat | Again) -> None:
+        if isinstance(owner, Beat | Again):
             owner.acknowledged()
             return
         self._hit("w.result_sent")

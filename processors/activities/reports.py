@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from ...commands.identity import INSECURE, Identity
 from ...commands.models import Command, CommandBody, CommandHeader, CompleteActivity
-from ...commands.wire import encode_command
+from ...commands.signatures import SIGNED
+from ...commands.wire import decode_command, encode_command
 from ...events.errors import InvalidKey, Undecodable
 from ...events.headers import dead_letter_headers, record_headers
 from ...events.keys import session_key
@@ -49,6 +51,17 @@ class Reports:
         headers = record_headers(encoded, command_id)
         headers.extend(self._identity.sign(command, topic, key, encoded.value))
         return Send(topic, key, encoded.value, headers)
+
+    def again(self, send: Send) -> Send:
+        """What `command` gave before, signed anew. `NoKey` where no key signs it now."""
+        command = decode_command(send.value, send.headers)
+        headers = [(name, value) for name, value in send.headers if name not in SIGNED]
+        headers.extend(self._identity.sign(command, send.topic, send.key or b"", send.value or b""))
+        return replace(send, headers=headers)
+
+    def is_believed(self, kid: str) -> bool:
+        """Whether what this key signed counts, if it comes now."""
+        return self._identity.is_believed(kid, self._now_ms())
 
     def may_speak(self) -> bool:
         """Whether a key that is there now signs results, be it for some tenants only."""

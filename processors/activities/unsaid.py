@@ -15,6 +15,7 @@ from ...commands.models import CommandBody
 from .beats import Beat
 from .jobs import Job
 from .reports import Reports
+from .retold import Again, Retold
 from .sending import Send
 
 logger = structlog.get_logger("wakeful.worker")
@@ -26,10 +27,16 @@ class Unsaid:
     At most one result and one sign of life wait for each task that was taken, so they are as bounded as those.
     """
 
-    def __init__(self, reports: Reports, send: Callable[[Job | Beat, Send], None]) -> None:
+    def __init__(
+        self,
+        reports: Reports,
+        send: Callable[[Job | Beat | Again, Send], None],
+        now_ms: Callable[[], int],
+    ) -> None:
         self.mute = False
         self._reports, self._send = reports, send
         self._waiting: dict[Job | Beat, CommandBody] = {}
+        self._retold = Retold(reports, send, now_ms)
         self._why = ""
         self._told = False
 
@@ -42,6 +49,8 @@ class Unsaid:
             self._waiting[owner] = body
         else:
             self._send(owner, send)
+            if isinstance(owner, Job):
+                self._retold.keep(send)
 
     def look(self) -> list[Job]:
         """Sends what a key signs by now; gives the jobs whose tasks others have by now, of which it says nothing."""
@@ -53,6 +62,8 @@ class Unsaid:
                 lost.append(owner)
             else:
                 self.say(owner, body)
+        if not self.mute:
+            self._retold.look()
         self._tell()
         return lost
 

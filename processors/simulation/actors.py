@@ -36,7 +36,7 @@ from ..store import Store
 from .clock import SkewedClock, VirtualClock
 from .downstream import Downstream
 from .faults import Overhears, ProcessLog, SeededFaults, nobody_overhears
-from .forgers import identity_in
+from .keyless import identity_of
 from .plan import Plan
 from .workload import APP, APPS
 
@@ -74,11 +74,13 @@ class Scene:
     """What is deployed; a careless deploy brings something else besides, for a while."""
     overhears: Overhears = nobody_overhears
     """Who listens to what clients and processes send."""
+    ended_ms: dict[str, int] = field(default_factory=dict)
+    """When a process ended last, by its name: what it remembered is gone."""
 
     @property
     def identity(self) -> Identity:
         """What all of ours sign and judge with."""
-        return identity_in(self.log)
+        return identity_of(self.plan.seed, self.log, self.clock.now_ms)
 
 
 class Actor(ABC):
@@ -147,6 +149,7 @@ class Actor(ABC):
     def _down(self, after_ms: int) -> None:
         self.log.kill()
         self.up = False
+        self.scene.ended_ms[self.name] = self.scene.clock.ms
         self.doom = self.point = ""
         self.resume_ms = self.scene.clock.ms + after_ms
         self._drop()

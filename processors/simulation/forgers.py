@@ -12,7 +12,7 @@ from dataclasses import replace
 from hashlib import sha256
 
 from ...commands import models as m
-from ...commands.identity import Identity, Signed
+from ...commands.identity import Signed
 from ...commands.keyring import ACTIVE, KINDS, RETIRED, REVOKED, ROLES, Key, Keyring
 from ...commands.signatures import HMAC_SHA256, KEY_HEADER, SIGNATURE_HEADER
 from ...commands.wire import encode_command
@@ -41,33 +41,29 @@ NEWEST = 3
 """Of the attempts that he has seen handed out, the ones whose results he forges."""
 
 
-def _key(kid: str, role: str, **more: object) -> Key:
+def make_key(kid: str, role: str, **more: object) -> Key:
+    """A key of the simulation's tenant, the same for ever."""
     secret = sha256(f"simulation/{kid}".encode()).digest()
     key = Key(kid, HMAC_SHA256, secret, None, None, ROLES[role], role=role)
     return replace(key, **{"tenants": frozenset({TENANT}), **more})  # type: ignore[arg-type]
 
 
-ENGINE = _key("engine", "processor", tenants=None)
-WORKER = _key("worker", "worker")
-PEOPLE = _key("people", "client", tenants=frozenset({TENANT, "flood"}))
-OTHERS = _key("others", "client", tenants=frozenset({"other"}))
-CAROL = _key("carol", "client", actor="carol")
-OLD = _key("old", "client", status=RETIRED)
-STOLEN = _key("stolen", "client", status=REVOKED)
-ENDED = _key("ended", "client", not_after_ms=1)
-UNKNOWN = _key("unknown", "client")
-PUBLISHER = _key("publisher", "publisher", tenants=None)
-CAROLS_SETS = _key("carol's sets", "publisher", tenants=None, actor="carol")
-LEAKED = _key("leaked", "publisher", tenants=None, status=REVOKED)
+ENGINE = make_key("engine", "processor", tenants=None)
+WORKER = make_key("worker", "worker")
+PEOPLE = make_key("people", "client", tenants=frozenset({TENANT, "flood"}))
+OTHERS = make_key("others", "client", tenants=frozenset({"other"}))
+CAROL = make_key("carol", "client", actor="carol")
+OLD = make_key("old", "client", status=RETIRED)
+STOLEN = make_key("stolen", "client", status=REVOKED)
+ENDED = make_key("ended", "client", not_after_ms=1)
+UNKNOWN = make_key("unknown", "client")
+PUBLISHER = make_key("publisher", "publisher", tenants=None)
+CAROLS_SETS = make_key("carol's sets", "publisher", tenants=None, actor="carol")
+LEAKED = make_key("leaked", "publisher", tenants=None, status=REVOKED)
 
 RING = Keyring(
     (ENGINE, WORKER, PEOPLE, OTHERS, CAROL, OLD, STOLEN, ENDED, PUBLISHER, CAROLS_SETS, LEAKED)
 )
-
-
-def identity_in(log: Log) -> Identity:
-    """What the engine signs and judges with in the simulation: all of the keys."""
-    return Signed(lambda: RING, log.cluster_id())
 
 
 class Forger:

@@ -15,7 +15,7 @@ from wakeful.processors.handler import CommandHandler
 from wakeful.processors.loop import Loop, LoopSettings
 from wakeful.processors.simulation.actors import DIGEST_KEY, GROUP, NAMESPACE
 from wakeful.processors.simulation.bounds import bounds
-from wakeful.processors.simulation.forgers import identity_in
+from wakeful.processors.simulation.keyless import identity_of
 from wakeful.processors.simulation.plan import Plan
 from wakeful.processors.simulation.workload import APP, QUEUES
 from wakeful.processors.simulation.world import World
@@ -73,7 +73,7 @@ def fold(
     facts = Facts(DIGEST_KEY, control_offset=0, blobs=blobs, policy=EVERYBODY)
     handler = CommandHandler(APP, facts, always_replay=replay)
     settings = LoopSettings(GROUP, f"{GROUP}-0", None, batch_records=batch)
-    loop = Loop(log, topics, handler, settings, clock, identity=identity_in(log))
+    loop = Loop(log, topics, handler, settings, clock, identity=identity_of(0, log, clock.log_ms))
     polls = 0
     for point in loop.steps():
         polls = polls + 1 if point == "p.polled" else 0
