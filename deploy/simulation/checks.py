@@ -108,12 +108,12 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
         findings.extend("I27h", heard(evidence, commands, world.scene.ended_ms))
     load = partial(_load, world)
     findings.extend("I24", deciding.decisions_name_what_they_decide(events, commands, load))
-    control = world.log.dump(world.topics.control)
-    findings.extend("I25", deciding.decisions_are_allowed(control, events))
-    findings.extend("I25", deciding.refusals_are_of_policy(control, events))
-    findings.extend("I25a", executing.attempts_have_authority(control, events))
+    control, unpublished = world.log.dump(world.topics.control), world.plan.unpublished
+    findings.extend("I25", deciding.decisions_are_allowed(control, events, unpublished))
+    findings.extend("I25", deciding.refusals_are_of_policy(control, events, unpublished))
+    findings.extend("I25a", executing.attempts_have_authority(control, events, unpublished))
     findings.extend("I25b", executing.bodies_begin_in_time(control, world.starts))
-    findings.extend("I25n", executing.approvals_are_of_now(control, events))
+    findings.extend("I25n", executing.approvals_are_of_now(control, events, unpublished))
     findings.extend("I25f", deciding.policies_are_fresh(world, events))
     if rested:
         findings.extend("I25p", deciding.policies_arrive(world))

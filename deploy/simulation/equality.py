@@ -71,7 +71,7 @@ def _in_force(world: World) -> Callable[[Record], tuple[Policy, int]]:
 
     def of(record: Record) -> tuple[Policy, int]:
         end = ends.get((record.partition, record.offset), 0)
-        return in_force(control, end), end
+        return in_force(control, end, world.plan.unpublished), end
 
     return of
 

@@ -302,7 +302,7 @@ class ProcessorActor(Actor):
             self.name,
             load=scene.load,
             identity=scene.identity,
-            unpublished=EVERYBODY,
+            unpublished=plan.unpublished,
             now_ms=self.clock.now_ms,
         )
         self._loop = Loop(
