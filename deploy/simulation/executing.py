@@ -36,7 +36,9 @@ class _Session:
     tainted: bool = False
 
 
-def attempts_have_authority(control: Sequence[Record], events: Sequence[Event]) -> Iterator[str]:
+def attempts_have_authority(
+    control: Sequence[Record], events: Sequence[Event], unpublished: Policy
+) -> Iterator[str]:
     """What is dispatched was permitted, by people who still might; what is withheld was not, or what it rests on changed."""
     sessions: dict[str, _Session] = defaultdict(_Session)
     for event in events:
@@ -59,7 +61,7 @@ def attempts_have_authority(control: Sequence[Record], events: Sequence[Event]) 
                     session.requests[body.activity_id] = body
                     if body.proposal_id is not None:
                         session.uses[body.activity_id] = body.proposal_id
-                policy = in_force(control, event.envelope.control_offset)
+                policy = in_force(control, event.envelope.control_offset, unpublished)
                 yield from _judged(session, event, body, policy)
             case _:
                 pass  # the others bear on no attempt
@@ -120,7 +122,9 @@ def _against(session: _Session, event: Event, body: Attempt, policy: Policy) -> 
     return f"it relies on {changed}" if changed else ""
 
 
-def approvals_are_of_now(control: Sequence[Record], events: Sequence[Event]) -> Iterator[str]:
+def approvals_are_of_now(
+    control: Sequence[Record], events: Sequence[Event], unpublished: Policy
+) -> Iterator[str]:
     """Nobody says yes to what was shown under other policies."""
     proposals: dict[tuple[str, str], r.ApprovalRequested] = {}
     for event in events:
@@ -130,7 +134,7 @@ def approvals_are_of_now(control: Sequence[Record], events: Sequence[Event]) -> 
         if not isinstance(body, r.ApprovalGranted | r.ApprovalVoted):
             continue
         asked = proposals[envelope.session_id, body.proposal_id]
-        if _other_policies(in_force(control, envelope.control_offset), asked):
+        if _other_policies(in_force(control, envelope.control_offset, unpublished), asked):
             yield f"{body.proposal_id} was approved, and other policies apply to it than when it was shown"
 
 

@@ -59,6 +59,12 @@ SIGNS = frozenset(
         "queued for longer than a heartbeat",
         "attempts stopped",
         "beats",
+        "fault: copied ahead",
+        "fault: copied",
+        "fault: copied long after",
+        "fault: command elsewhere",
+        "fault: policy among commands",
+        "fault: only the copy arrived",
         "fault: control not read",
     }
 )
