@@ -142,7 +142,7 @@ def _awaited(owed: dict[str, Any], found: Found, story: Story) -> dict[str, Any]
     if owed["kind"] != "uncertain":
         told = wanting(owed["kind"], owed["id"], owed["name"], found.row["session_id"])
     how = told.partition(": ")[2]
-    asked = (a for a in found.approvals if a["proposal_id"] == owed["id"])
+    asked = (a for a in found.approvals if owed["id"] in (a["proposal_id"], a.get("activity_id")))
     because: list[str] = next((a["because"] for a in asked), [])
     return {**owed, "since_ms": story.since_ms.get(owed["id"]), "how": how, "because": because}
 
@@ -260,7 +260,8 @@ def _show_awaited(owed: dict[str, Any]) -> None:
         until = f"; {owed['expiry']}"
     typer.echo(f"  {owed['kind']} {_safe(owed['name'])} ({owed['id']}){since}{until}")
     if owed["because"]:
-        typer.echo(f"    policy asks, since {_safe('; '.join(owed['because']))}")
+        what = "withheld" if owed["kind"] == "activity" else "policy asks"
+        typer.echo(f"    {what}, since {_safe('; '.join(owed['because']))}")
     if owed["how"]:
         typer.echo(f"    {_safe(owed['how'])}")
 
