@@ -190,7 +190,7 @@ def show(
             note(f"{told}: 'wakeful policy publish FILE' makes one")
         return
     from ...processors.policies.sets import set_hash
-    from .output import when
+    from ..telling.text import when
 
     facts(
         [

@@ -26,7 +26,7 @@ def add_voids(views: Queries, tenant: str, rows: list[dict[str, Any]]) -> None:
 
 def asked_because(row: dict[str, Any]) -> str:
     """The same in one sentence; empty where nothing but the code asks, and for the first time."""
-    from .output import shown_text
+    from ..telling.text import shown_text
 
     because = "; ".join(row["because"])
     told = []

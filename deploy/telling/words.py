@@ -10,7 +10,7 @@ from ...events.errors import InvalidPayload
 from ...events.payloads import load_json
 from ...events.records import Event, Failure, Outcome, Payload, SessionWaiting
 from ...events.state import NEVER_MS
-from .output import shown_text, when
+from .text import shown_text, when
 
 TEXT_MAX = 100
 
