@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -25,11 +24,11 @@ from hashlib import sha256
 from typing import Any
 
 import psycopg
-from psycopg.errors import LockNotAvailable
 
 from ..events.blob_store import FsspecBlobs
 from ..events.errors import Rejected
-from .database import connect
+from .connection import connect
+from .exclusion import check_holding, hold
 from .rebuild_tables import exists
 from .rows import TABLES, Key
 from .schemas import Schemas
@@ -39,9 +38,6 @@ CLAIM_MAX = 5_000
 
 PART_MAX = 500
 """Sessions of one part, and of one transaction that drops rows."""
-
-GONE_MS = 1_000
-"""How long the database may take to notice that an earlier run is gone."""
 
 FINISHED = ("Completed", "Failed", "Cancelled")
 
@@ -226,6 +222,7 @@ class Archive:
             "until_ms": part.until_ms,
             "ids": list(part.ids),
         }
+        check_holding(self._holding, "what it took out so far is in its files")
         with connection.transaction():
             (values["part"],) = connection.execute(
                 self._schemas.fill(_PART), values
@@ -255,17 +252,12 @@ class Archive:
     @contextmanager
     def _only_one(self) -> Iterator[psycopg.Connection[Any]]:
         """As a rebuild excludes another: neither may find the rows half there."""
-        with closing(connect(self._url)) as connection:
-            number = zlib.crc32(f"wakeful/rebuild/{self._schemas.views}".encode())
-            connection.execute("SELECT set_config('lock_timeout', %s, false)", (f"{GONE_MS}ms",))
-            try:
-                connection.execute("SELECT pg_advisory_lock(%s)", (number,))
-            except LockNotAvailable as held:
-                raise AnotherRuns(
-                    f"a rebuild or an archive of the views in {self._schemas.views!r} runs already: wait for it"
-                ) from held
-            connection.execute("RESET lock_timeout")
+        with (
+            closing(connect(self._url)) as connection,
+            closing(connect(self._url)) as self._holding,
+        ):
             connection.execute(self._schemas.fill("SET ROLE {owner}"))
+            hold(self._holding, connection, self._schemas, AnotherRuns)
             yield connection
 
 
