@@ -60,14 +60,14 @@ def measure(queries: Queries, listing: Listing, route: Route, reps: int) -> None
     """The first page, and the page behind a thousand rows."""
     wanted = wanted_of(listing, route)
     statement, values = statement_of(listing, route, wanted, None)
-    rows = queries.ask(statement, tenant=TENANT, limit=1_000, **values)
+    rows = queries.walk(statement, tenant=TENANT, limit=1_000, **values)
     behind = [rows[-1][f"key_{column}"] for column in route.order]
     for page, key in (("first", None), ("deep", behind)):
         statement, values = statement_of(listing, route, wanted, key)
         took = []
         for _ in range(reps):
             began = time.perf_counter()
-            found = queries.ask(statement, tenant=TENANT, limit=PAGE + 1, **values)
+            found = queries.walk(statement, tenant=TENANT, limit=PAGE + 1, **values)
             took.append((time.perf_counter() - began) * 1000)
         tell(f"{listing.name} by {'+'.join(route.filters) or route.ranged}", page, took, len(found))
 

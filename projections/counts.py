@@ -100,9 +100,9 @@ ORDER BY b.since_ms LIMIT %(limit)s
 def counts(queries: Queries, now_ms: int) -> Counts:
     """The numbers of these queries' tenant. Ages and slices are by the log's times, set against this `now_ms`."""
     tenant = queries.tenant
-    (stands,) = queries.ask(_STATUSES, tenant=tenant, most=COUNTED_MAX, limit=1)
+    (stands,) = queries.walk(_STATUSES, tenant=tenant, most=COUNTED_MAX, limit=1)
     youngest = [-(1 << 60), *AGES_MS[:-1]]  # a log's clock may be ahead of this one
-    ages = queries.ask(
+    ages = queries.walk(
         _WAITS,
         tenant=tenant,
         most=WAITS_MAX,
@@ -112,7 +112,7 @@ def counts(queries: Queries, now_ms: int) -> Counts:
         oldest=list(AGES_MS),
     )
     until_ms = now_ms - now_ms % BUCKET_MS + BUCKET_MS
-    slices = queries.ask(
+    slices = queries.walk(
         _SLICES,
         tenant=tenant,
         most=BUCKET_MAX,

@@ -112,7 +112,7 @@ def read(
 ) -> list[Answer]:
     """Rows behind this key, each with its own key."""
     statement, values = statement_of(listing, route, wanted, behind)
-    return queries.ask(statement, tenant=queries.tenant, limit=limit, **values)
+    return queries.walk(statement, tenant=queries.tenant, limit=limit, **values)
 
 
 def statement_of(
