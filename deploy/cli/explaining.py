@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .asking import SessionId
-from .context import AsJson, kafka, settings
+from .context import AsJson, kafka, queries, settings
 
 if TYPE_CHECKING:
     pass
@@ -31,19 +31,16 @@ def explain(
     from ...events.keys import session_key
     from ..telling.dealing import letters_of
     from ..telling.explained import explained, folded
-    from ..telling.reading import last_events
     from ..telling.story import tell
     from .output import note, write_json
-    from .showing import find_session
+    from .showing import find_session, session_events
 
     given = settings()
     found = find_session(given, session_id, events_max=0)
     opened = found.row["opened_at"]
     since_ms = 0 if opened is None else int(opened.timestamp() * 1000) - SKEW_MS
-    with kafka(given) as log:
-        read = last_events(
-            log, given.topics, given.tenant, session_id, max(0, since_ms), EVENTS_MAX
-        )
+    with kafka(given) as log, queries(given) as views:
+        read = session_events(given, log, views, found, EVENTS_MAX, since_ms=since_ms)
         letters = letters_of(log, given.topics, session_key(given.tenant, session_id), since_ms)
     events = [event for event, _ in read]
     told = explained(found, tell(events), folded(events), letters)

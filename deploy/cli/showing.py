@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ..exits import Exit, Stopped
@@ -10,14 +11,15 @@ from ..telling.explained import Found
 from .context import kafka, queries
 
 if TYPE_CHECKING:
-    from ...events.log.protocol import Log
+    from ...events.log.protocol import Log, Record
+    from ...events.records import Event
     from ...projections.queries import Queries
 
 VIEWS_MS = 3_000
 """How long a read waits for the views to reach what the log held when it was asked."""
 
 BACK_MS = 15 * 60_000
-"""How far before a session's last event its other events are looked for: a partition has no index."""
+"""How far before a session's last event its other events are looked for, where the views do not say where they lie."""
 
 
 def find_session(given: Settings, session_id: str, *, events_max: int) -> Found:
@@ -32,7 +34,7 @@ def find_session(given: Settings, session_id: str, *, events_max: int) -> Found:
                 _catch_up(given, session_id, views, log, notes)
                 found = _found(given, session_id, views, notes)
                 if events_max:
-                    _add_events(given, log, found, events_max)
+                    _add_events(given, log, views, found, events_max)
                 return found
         except Stopped as stopped:
             if stopped.code != Exit.UNAVAILABLE:
@@ -196,16 +198,29 @@ def _approvals(given: Settings, session_id: str, views: Queries) -> list[dict[st
     return rows
 
 
-def _add_events(given: Settings, log: Log, found: Found, events_max: int) -> None:
+def session_events(
+    given: Settings, log: Log, views: Queries, found: Found, count: int, *, since_ms: int
+) -> list[tuple[Event, Record]]:
+    """Its last events: from where the views say that they lie, or all that came since, where the views are behind."""
+    from ...events.errors import Transient
     from ..telling.reading import last_events
+    from ..telling.stretches import newest_events
+
+    if not found.notes:
+        with suppress(Transient):  # of an older version, which does not say
+            return newest_events(log, given.topics, views, found.row, count)
+    return last_events(
+        log, given.topics, given.tenant, found.row["session_id"], max(0, since_ms), count
+    )
+
+
+def _add_events(given: Settings, log: Log, views: Queries, found: Found, events_max: int) -> None:
     from ..telling.words import event_json, event_line
 
     updated_ms = int(found.row["updated_at"].timestamp() * 1000)
     opened_ms = int(found.row["opened_at"].timestamp() * 1000) if found.row["opened_at"] else 0
     since_ms = max(opened_ms, updated_ms - BACK_MS) - 1_000  # the log's clocks differ a little
-    seen = last_events(
-        log, given.topics, given.tenant, found.row["session_id"], since_ms, events_max
-    )
+    seen = session_events(given, log, views, found, events_max, since_ms=since_ms)
     found.events = [event_json(e, partition=at.partition, offset=at.offset) for e, at in seen]
     found.lines = [event_line(e) for e, _ in seen]
     if len(seen) < min(events_max, found.row["seq"]):

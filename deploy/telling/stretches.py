@@ -12,6 +12,8 @@ from ...events.errors import Transient, Undecodable
 from ...events.keys import partition_of, session_key
 from ...events.log.protocol import Isolation, Log, Place, Reader, Record
 from ...events.records import Event
+from ...events.topics import Topics
+from ...projections.queries import Queries
 from .reading import EMPTY_POLLS_MAX, POLL_MS, RECORDS_MAX
 
 STRETCHES_MAX = 100
@@ -92,6 +94,29 @@ def events_behind(
         if not stretches:
             break
     return found
+
+
+def newest_events(
+    log: Log, topics: Topics, views: Queries, row: Mapping[str, Any], count: int
+) -> list[tuple[Event, Record]]:
+    """The last events of the session with this row, as far as the views have them, oldest first."""
+    tenant, session_id = row["tenant"], row["session_id"]
+
+    def find(seq: int) -> Sequence[Stretch]:
+        return views.stretches(session_id, tenant=tenant, behind_seq=seq, limit=STRETCHES_MAX)
+
+    reader = log.reader(Isolation.COMMITTED)
+    try:
+        return events_behind(
+            reader,
+            place_of(log, topics.events, tenant, session_id),
+            session_key(tenant, session_id),
+            find,
+            behind_seq=max(0, row["seq"] - count),
+            limit=count,
+        )
+    finally:
+        reader.close()
 
 
 def _event(record: Record, key: bytes) -> Event | None:
