@@ -203,7 +203,7 @@ def _newest_events(log: Log, given: Settings) -> tuple[int, list[str]]:
     from ...events.codec import decode_event
     from ...events.errors import Undecodable
     from ...events.log.protocol import Isolation, Place
-    from .reading import to_the_end
+    from ..telling.reading import to_the_end
 
     topic = given.topics.events
     places = [Place(topic, number) for number in range(log.partitions(topic))]

@@ -65,9 +65,9 @@ def explain(
     For a held session: why, and the way out; for an activity in doubt: how to find out, and how to say so.
     """
     from ...events.keys import session_key
+    from ..telling.reading import last_events
     from .dealing import letters_of
     from .output import note, write_json
-    from .reading import last_events
     from .showing import find_session
     from .story import tell
 

@@ -182,7 +182,7 @@ def _approvals(given: Settings, session_id: str, views: Queries) -> list[dict[st
 
 
 def _add_events(given: Settings, log: Log, found: Found, events_max: int) -> None:
-    from .reading import last_events
+    from ..telling.reading import last_events
     from .words import event_json, event_line
 
     updated_ms = int(found.row["updated_at"].timestamp() * 1000)
