@@ -91,11 +91,11 @@ class Watch:
             if isinstance(fact, r.Outcome):
                 if fact.seq is None and fact.command_id == command_id:
                     return Verdict("refused", fact.reason or "", fact.detail or "")
-            elif _came_of(fact, command_id):
+            elif came_of(fact, command_id):
                 self._queue.appendleft(fact)
                 if isinstance(fact.body, r.SessionReleased):
                     return self._released(command_id)
-                verdict = _verdict(fact.body)
+                verdict = verdict_of(fact.body)
                 return Verdict("kept", *held) if verdict.kind == "kept" and held else verdict
         return Verdict("undecided")
 
@@ -208,7 +208,7 @@ def _takes(body: r.EventBody, message_id: str | None) -> bool:
             return False
 
 
-def _came_of(fact: r.Event, command_id: str) -> bool:
+def came_of(fact: r.Event, command_id: str) -> bool:
     """Whether the command itself led to it: what the clock owed when the command came by carries its id, and no hash."""
     cause = fact.envelope.cause
     return cause.command_id == command_id and cause.command_hash is not None
@@ -219,7 +219,8 @@ def nondeterminism(body: r.NondeterminismFound) -> str:
     return f"step {body.step}: the history holds {body.expected}, the code gave {body.actual}"
 
 
-def _verdict(body: r.EventBody) -> Verdict:
+def verdict_of(body: r.EventBody) -> Verdict:
+    """What the first fact that a command led to says of it."""
     match body:
         case r.CommandRefused():
             return Verdict("refused", body.reason, body.detail)
