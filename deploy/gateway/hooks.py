@@ -21,7 +21,6 @@ import re
 from pathlib import Path
 from typing import Annotated, Any
 
-from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 from pydantic import (
     BaseModel,
@@ -36,6 +35,7 @@ from pydantic import (
 from ...commands import inputs
 from ...events.keys import check_id
 from ..exits import Exit, Stopped
+from .algorithms import public_keys
 from .problems import Problem
 from .rereading import Reread
 
@@ -83,10 +83,10 @@ class Hook(BaseModel):
     @classmethod
     def _jwks(cls, value: Any) -> Any:
         try:
-            found = KeySet.import_key_set(value)
-        except (JoseError, ValueError, TypeError, KeyError):
-            raise ValueError("it is no JWK set with a key that is known") from None
-        if any(key.is_private or key.key_type == "oct" for key in found.keys):
+            found = public_keys(value)
+        except KeyError:
+            raise ValueError("it is no JWK set: give {'keys': [...]}") from None
+        if any(key.is_private for key in found.keys):
             raise ValueError("it has private keys: give the public halves alone")
         return found
 

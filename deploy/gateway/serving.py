@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import socket
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import structlog
 import uvicorn
+from joserfc.errors import SecurityWarning
 
 from ...events.log.protocol import Log
 from ..blobs import blobs_of
@@ -40,6 +42,9 @@ def serve(
     settings: Settings, gateway: GatewaySettings, *, listening: Callable[[str], None]
 ) -> Exit:
     """Answers until it is signalled; `listening` is told the URL once requests can come."""
+    warnings.simplefilter(
+        "ignore", SecurityWarning
+    )  # that EdDSA has another name by now (RFC 9864)
     with (
         opened_log(settings, f"{settings.namespace}.gateway") as log,
         opened_services(settings, gateway, log) as services,
