@@ -33,6 +33,7 @@ from pydantic import (
 )
 
 from ...commands import inputs
+from ...events.errors import InvalidKey
 from ...events.keys import check_id
 from ..exits import Exit, Stopped
 from .algorithms import public_keys
@@ -122,7 +123,7 @@ def read_hooks(path: Path) -> dict[str, Hook]:
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False, include_context=False)[0]
         told = f"{'.'.join(map(str, found['loc']))}: {found['msg']}"
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, InvalidKey) as error:
         told = str(error)
     raise Stopped(Exit.USAGE, f"the hooks in {path} cannot be used ({told}): mend the file")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Self
 
 from joserfc import jwt
 from joserfc.jwk import ECKey, Key, OKPKey, RSAKey
@@ -65,7 +65,7 @@ class Issuer:
         header = {"alg": alg or fitting, "kid": kid}
         return jwt.encode(header, self.claims(**changed), key, algorithms=[header["alg"]])
 
-    def __enter__(self) -> Issuer:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
