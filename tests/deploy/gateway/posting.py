@@ -11,6 +11,7 @@ from starlette.testclient import TestClient
 from tests.processors.desk import KEY
 from tests.processors.loops import Cluster
 
+from wakeful.commands.wire import decode_command
 from wakeful.deploy.gateway.api_keys import ApiKeys, changing, new_key
 from wakeful.deploy.gateway.app import create_app
 from wakeful.deploy.gateway.authentication import Authenticator
@@ -46,6 +47,7 @@ class Gateway:
         self.cluster.start()
         self.working = True
         self._api_keys = folder / "api_keys.json"
+        self._views: PostgresViews | None = None
         self._projector = None if url is None else self._projecting(url)
         self.settings = Settings(
             kafka="memory:9092",
@@ -98,6 +100,12 @@ class Gateway:
         answer = self.post("/sessions", said, Prefer="wait=5", **headers)
         assert (answer.status_code, answer.json()["state"]) == (200, "applied"), answer.text
 
+    def asked_of(self, session_id: str) -> int:
+        """Commands to this session that came in here, and that the log has."""
+        records = self.cluster.log.dump(self.cluster.topics.commands)
+        headers = [decode_command(x.value, x.headers).header for x in records]
+        return sum((h.session_id, h.channel) == (session_id, "http") for h in headers)
+
     def fate(self, accepted: Any, *, key: str | None = None) -> dict[str, Any]:
         """What became of a command that was answered with 202."""
         assert accepted.status_code == 202, accepted.text
@@ -127,6 +135,8 @@ class Gateway:
         """Frees what it has open."""
         self.client.close()
         self.services.close()
+        if self._views is not None:
+            self._views.close()
 
     def _committed(self, places: Sequence[Place]) -> Mapping[Place, int]:
         found = self.cluster.log.group_offsets(f"{self.cluster.topics.namespace}.processors")
@@ -135,7 +145,7 @@ class Gateway:
     def _projecting(self, url: str) -> Any:
         topics, log = self.cluster.topics, self.cluster.log
         places = [Place(topics.events, n) for n in range(log.partitions(topics.events))]
-        views = PostgresViews(url, topics.namespace)
+        views = self._views = PostgresViews(url, topics.namespace)
         return Projector(
             log.reader(Isolation.COMMITTED),
             views,
