@@ -16,7 +16,7 @@ from ..blobs import blobs_of
 from ..clock import SystemClock
 from ..exits import Exit, Stopped
 from ..identity import identity_of
-from ..processes import existing_partitions, opened_log
+from ..processes import existing_partitions, on_signal, opened_log
 from ..settings import Settings
 from .api_keys import ApiKeys
 from .app import create_app
@@ -65,7 +65,10 @@ def serve(
         url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
         logger.info("gateway started", url=url)
         listening(url)
-        uvicorn.Server(config).run(sockets=[listener])
+        with on_signal(
+            lambda: None
+        ):  # it raises the signal again once it has ended, and there is more to end
+            uvicorn.Server(config).run(sockets=[listener])
     logger.info("gateway ended")
     return Exit.DONE
 
