@@ -63,12 +63,17 @@ def serve(
         )
         services.backlog.start()
         url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-        logger.info("gateway started", url=url)
-        listening(url)
+        server = uvicorn.Server(config)
+
+        def stop() -> None:
+            server.should_exit = True
+
         with on_signal(
-            lambda: None
-        ):  # it raises the signal again once it has ended, and there is more to end
-            uvicorn.Server(config).run(sockets=[listener])
+            stop
+        ):  # before it listens to signals itself; and after, when it raises them again
+            logger.info("gateway started", url=url)
+            listening(url)
+            server.run(sockets=[listener])
     logger.info("gateway ended")
     return Exit.DONE
 
