@@ -26,7 +26,7 @@ STALE = "stale_state"
 
 NEXT_STEPS = {
     STALE: "GET the session, look at what has changed, and ask again with its ETag",
-    "unknown_session": "open it first: POST /v1/sessions",
+    "unknown_session": "POST /v1/sessions with this session_id, then ask again",
     "not_uncertain": "GET the session for the activities that are",
     "already_settled": "GET the session for what became of it",
     "wrong_result": "give as 'result' what the tool would have returned, with 'completed' alone",

@@ -10,6 +10,7 @@ import socket
 import pytest
 
 from wakeful.deploy.cli.context import queries
+from wakeful.deploy.cli.main import invoke
 from wakeful.deploy.exits import Exit
 
 from .running import LIMIT_S, Running, ask, running
@@ -28,6 +29,19 @@ def desk(endpoints, postgres_url, keys, tmp_path_factory):
 def url(desk):
     with desk.gateway() as (found, _):
         yield found
+
+
+@pytest.fixture
+def cli(desk, monkeypatch, capsys):
+    """Runs a command that ends by itself in this process; gives its code, its output, and what it told people."""
+
+    def run(*words, **more):
+        for name, value in {**desk.settings.to_environ(), "WAKEFUL_HTTP_PORT": "0", **more}.items():
+            monkeypatch.setenv(name, value)
+        code = invoke(words)
+        return (code, *capsys.readouterr())
+
+    return run
 
 
 def wait_for_proposal(desk: Running, url: str, session_id: str, key: str) -> dict[str, str]:
@@ -121,18 +135,18 @@ def test_it_ends_in_order_when_it_is_told_to(desk, number):
         ({"WAKEFUL_KEYS": "/nowhere.json"}, Exit.USAGE, "/nowhere.json"),
     ],
 )
-def test_settings_that_cannot_work_are_named(desk, more, code, told):
-    ended = desk.wakeful("serve", "--json", **more)
-    assert (ended.returncode, ended.stdout) == (code, ""), ended.stderr
-    assert told in ended.stderr
+def test_settings_that_cannot_work_are_named(cli, more, code, told):
+    ended, out, err = cli("serve", "--json", **more)
+    assert (ended, out) == (code, ""), err
+    assert told in err
 
 
-def test_a_port_that_is_taken_is_named(desk):
+def test_a_port_that_is_taken_is_named(cli):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        ended = desk.wakeful("serve", WAKEFUL_HTTP_PORT=port)
-    assert ended.returncode == Exit.UNAVAILABLE
-    assert f"cannot listen on 127.0.0.1:{port}" in ended.stderr
+        ended, _, err = cli("serve", WAKEFUL_HTTP_PORT=port)
+    assert ended == Exit.UNAVAILABLE
+    assert f"cannot listen on 127.0.0.1:{port}" in err
 
 
 def test_whoever_starts_it_without_keys_is_told_that_nobody_can_sign_in(desk, tmp_path):
@@ -151,10 +165,10 @@ def test_whoever_starts_it_without_keys_is_told_that_nobody_can_sign_in(desk, tm
         ([], "role"),
     ],
 )
-def test_a_key_that_cannot_be_one_is_refused(desk, words, told):
-    ended = desk.wakeful("apikeys", "new", *words)
-    assert (ended.returncode, ended.stdout) == (Exit.USAGE, "")
-    assert told in ended.stderr
+def test_a_key_that_cannot_be_one_is_refused(cli, words, told):
+    ended, out, err = cli("apikeys", "new", *words)
+    assert (ended, out) == (Exit.USAGE, "")
+    assert told in err
 
 
 def test_what_is_no_http_is_answered_and_nothing_else_happens(url):
