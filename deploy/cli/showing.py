@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..exits import Exit, Stopped
 from ..settings import Settings
+from ..telling.explained import Found
 from .context import kafka, queries
 
 if TYPE_CHECKING:
@@ -18,18 +18,6 @@ VIEWS_MS = 3_000
 
 BACK_MS = 15 * 60_000
 """How far before a session's last event its other events are looked for: a partition has no index."""
-
-
-@dataclass(slots=True)
-class Found:
-    """A session's row, what it asks of people (approvals, doubts), its last events, and what could not be had."""
-
-    row: dict[str, Any]
-    approvals: list[dict[str, Any]]
-    uncertain: list[dict[str, Any]] = field(default_factory=list)
-    events: list[dict[str, Any]] = field(default_factory=list)
-    lines: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
 
 
 def find_session(given: Settings, session_id: str, *, events_max: int) -> Found:
@@ -53,9 +41,23 @@ def find_session(given: Settings, session_id: str, *, events_max: int) -> Found:
             return _found(given, session_id, views, notes)
 
 
+def catch_up(given: Settings, views: Queries, session_id: str | None) -> list[str]:
+    """Waits until the views hold what the log does, of one session or of all; gives what kept them from it, in words."""
+    notes: list[str] = []
+    try:
+        with kafka(given) as log:
+            _catch_up(given, session_id, views, log, notes)
+    except Stopped as stopped:
+        if stopped.code != Exit.UNAVAILABLE:
+            raise
+        notes.append(f"as of the last projection: {stopped.message}")
+    return notes
+
+
 def show_session(found: Found, *, as_json: bool) -> None:
     """One JSON object, or what a person asks first: where it stands, why, and what can be done."""
-    from .output import facts, last_line, note, write_json
+    from ..telling.text import last_line
+    from .output import facts, note, write_json
 
     if as_json:
         write_json(
@@ -96,7 +98,9 @@ def show_session(found: Found, *, as_json: bool) -> None:
 def _show_lists(found: Found) -> None:
     import typer
 
-    from .output import block, when
+    from ..telling.text import when
+    from .output import block
+    from .repeats import asked_because
 
     row = found.row
     detail = row["held_detail"] or (row["failure"] or {}).get("detail", "")
@@ -114,6 +118,8 @@ def _show_lists(found: Found) -> None:
             )
             typer.echo(f"  {owed['kind']:<9} {owed['name']}  {owed['id']}{until}")
     for approval in found.approvals:
+        if why := asked_because(approval):
+            typer.echo(f"  {approval['proposal_id']}: {why}")
         typer.echo(
             f"  decide: wakeful approval approve {approval['proposal_id']} --session {row['session_id']}"
         )
@@ -132,7 +138,7 @@ def _show_lists(found: Found) -> None:
 
 def _wanted(found: Found) -> list[str]:
     """What it waits for from outside, but for the approvals, and how to give it."""
-    from .words import wanting
+    from ..telling.words import wanting
 
     row = found.row
     why = {doubt["activity_id"]: _failure(doubt["failure"]) for doubt in found.uncertain}
@@ -151,17 +157,22 @@ def _found(given: Settings, session_id: str, views: Queries, notes: list[str]) -
     return Found(row, approvals, doubts, notes=notes)
 
 
-def _catch_up(given: Settings, session_id: str, views: Queries, log: Log, notes: list[str]) -> None:
+def _catch_up(
+    given: Settings, session_id: str | None, views: Queries, log: Log, notes: list[str]
+) -> None:
     from ...events.errors import Transient
     from ...events.keys import partition_of, session_key
     from ...events.log.protocol import Isolation, Place
 
     events = given.topics.events
-    number = partition_of(session_key(given.tenant, session_id), log.partitions(events))
-    place = Place(events, number)
-    end = log.ends([place], Isolation.COMMITTED)[place][1]
+    count = log.partitions(events)
+    numbers = range(count)
+    if session_id is not None:
+        number = partition_of(session_key(given.tenant, session_id), count)
+        numbers = range(number, number + 1)
+    ends = log.ends([Place(events, one) for one in numbers], Isolation.COMMITTED)
     try:
-        views.wait_for({place: end}, timeout_ms=VIEWS_MS)
+        views.wait_for({place: end for place, (_, end) in ends.items()}, timeout_ms=VIEWS_MS)
     except Transient as behind:
         notes.append(str(behind))
 
@@ -178,12 +189,16 @@ def _row(given: Settings, session_id: str, views: Queries, notes: list[str]) -> 
 
 
 def _approvals(given: Settings, session_id: str, views: Queries) -> list[dict[str, Any]]:
-    return views.approvals(tenant=given.tenant, session_id=session_id, limit=100)
+    from .repeats import add_voids
+
+    rows = views.approvals(tenant=given.tenant, session_id=session_id, limit=100)
+    add_voids(views, given.tenant, rows)
+    return rows
 
 
 def _add_events(given: Settings, log: Log, found: Found, events_max: int) -> None:
     from ..telling.reading import last_events
-    from .words import event_json, event_line
+    from ..telling.words import event_json, event_line
 
     updated_ms = int(found.row["updated_at"].timestamp() * 1000)
     opened_ms = int(found.row["opened_at"].timestamp() * 1000) if found.row["opened_at"] else 0
@@ -201,7 +216,7 @@ def _add_events(given: Settings, log: Log, found: Found, events_max: int) -> Non
 def _occasion(row: dict[str, Any]) -> str:
     """What started the turn, where it was no message."""
     from ...events.state import MESSAGE
-    from .output import last_line
+    from ..telling.text import last_line
 
     if row["trigger"] in (None, MESSAGE):
         return ""
@@ -222,6 +237,6 @@ def _failure(value: Any) -> str | None:
 
 
 def _text(value: Any) -> str | None:
-    from .output import shown_text
+    from ..telling.text import shown_text
 
     return None if value is None else shown_text(value, 2_000)

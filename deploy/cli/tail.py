@@ -138,8 +138,8 @@ def _records(
 def _print(topics: Topics, record: Record, *, as_json: bool, named: bool) -> None:
     from ...events.codec import decode_event, decode_outcome
     from ...events.errors import Undecodable
+    from ..telling.words import event_json, event_line, outcome_json, outcome_line
     from .output import note, write_json
-    from .words import event_json, event_line, outcome_json, outcome_line
 
     kind: Literal["event", "outcome"] = "event" if record.topic == topics.events else "outcome"
     at = {"partition": record.partition, "offset": record.offset}

@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from ...events.errors import Rejected, Transient
 from ...events.log.protocol import LogFault
 from ..faults import has_no_views, is_silent
-from . import commands, reads, webhooks
+from . import commands, downloads, reads, reads_events, standing, webhooks
 from .documenting import document
 from .guarding import Guard
 from .problems import Problem, response_to
@@ -34,7 +34,8 @@ def create_app(services: Services) -> FastAPI:
         title="Wakeful", version="1", docs_url=None, redoc_url=None, redirect_slashes=False
     )
     app.state.services = services
-    app.include_router(reads.router)
+    for queries in (reads, reads_events, downloads, standing):
+        app.include_router(queries.router)
     app.include_router(commands.router)
     app.include_router(commands.status)
     app.include_router(webhooks.router)

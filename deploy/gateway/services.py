@@ -17,9 +17,11 @@ from ...projections.queries import Queries
 from ..clock import SystemClock
 from ..processes import processors_group
 from ..settings import Settings
+from ..telling.stretches import Readers
 from .authentication import Authenticator
-from .backlog import Backlog, Committed
+from .backlog import Backlog
 from .hooks import Hooks
+from .measured import Committed, Measured, processors_lag
 from .principals import Principal
 from .recent import Recent
 from .settings import MIB
@@ -69,6 +71,13 @@ class Services:
         )
         self._outlets = Outlets(log, confirm_ms=CONFIRM_MS)
         self._pool = Pool(settings.postgres_url, settings.namespace)
+        self.readers = Readers(log)
+        self.processors_lag = Measured(
+            lambda: processors_lag(
+                log, self.topics.commands, committed or self._committed, self.clock.now_ms()
+            ),
+            self.clock.now_ms,
+        )
 
     def client(self, principal: Principal) -> Client:
         """What speaks for this actor; it shares the producer, and needs no closing."""
@@ -96,6 +105,7 @@ class Services:
         self.backlog.close()
         self.recent.close()
         self._outlets.close()
+        self.readers.close()
         self._pool.close()
 
     def _committed(self, places: Sequence[Place]) -> Mapping[Place, int]:
