@@ -218,9 +218,9 @@ def test_an_id_that_cannot_be_one_is_refused(gateway, session_id, status, reason
 @pytest.mark.parametrize(
     ("query", "status", "reason"),
     [
-        ("position=0", 400, "invalid_position"),
-        ("position=0:-1", 400, "invalid_position"),
-        ("position=99:1", 400, "invalid_position"),
+        ("position=0", 422, "wrong_position"),
+        ("position=0:-1", 422, "wrong_position"),
+        ("position=99:1", 422, "wrong_position"),
         ("position=0:999999999999", 404, "unknown_command"),
         ("", 404, "unknown_command"),
     ],
