@@ -49,26 +49,33 @@ class Running:
             check=False,
         )
 
+    @property
+    def told(self) -> Path:
+        """What the gateways wrote for people: a file, since nobody reads a pipe while they run."""
+        return self.settings.home / "gateways.log"
+
     @contextmanager
     def gateway(self, **more: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
         """A gateway's address, and its process; it ends in order."""
-        process = subprocess.Popen(
-            [sys.executable, "-m", "wakeful", "serve", "--json"],
-            env={**self.environ, **more},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        with self.told.open("a") as errors:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "wakeful", "serve", "--json"],
+                env={**self.environ, **more},
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
         assert process.stdout
         try:
             line = process.stdout.readline()
             if not line:
-                raise AssertionError(process.communicate(timeout=LIMIT_S)[1])
+                raise AssertionError(self.told.read_text())
             yield json.loads(line)["url"], process
         finally:
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
-            process.communicate(timeout=LIMIT_S)
+            process.wait(timeout=LIMIT_S)
+            process.stdout.close()
 
     def key(self, *roles: str, **options: str) -> str:
         """A fresh API key."""
