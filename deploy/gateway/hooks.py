@@ -11,6 +11,7 @@
 | `signal` | the signal's name |
 | `secret` | what a delivery is signed with (HMAC-SHA-256); a list while it is being replaced |
 | `jwks` | instead of it: the public keys of a detached JWS |
+| `bearer` | instead of both: true, for a sender that shows an API key of this tenant with the role `hook` and signs nothing |
 | `tolerance_s` | how old a delivery may be; default 300, at most 3600 |
 """
 
@@ -58,6 +59,7 @@ class Hook(BaseModel):
     signal: str
     secret: tuple[SecretStr, ...] = ()
     jwks: KeySet | None = None
+    bearer: bool = False
     tolerance_s: int = Field(default=300, ge=1, le=TOLERANCE_MAX_S)
 
     @field_validator("tenant")
@@ -93,8 +95,10 @@ class Hook(BaseModel):
 
     @model_validator(mode="after")
     def _signed(self) -> Hook:
-        if bool(self.secret) == (self.jwks is not None):
-            raise ValueError("give either a secret or jwks: a delivery must be signed")
+        if [bool(self.secret), self.jwks is not None, self.bearer].count(True) != 1:
+            raise ValueError(
+                "give one of secret, jwks and bearer: somebody must vouch for a delivery"
+            )
         return self
 
     def session_of(self, body: Any) -> str:

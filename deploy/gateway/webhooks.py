@@ -6,7 +6,8 @@
 | `Wakeful-Timestamp` | seconds since 1970 when this try was signed |
 | `Wakeful-Signature` | `v1=` and the HMAC-SHA-256 in hex, several joined by commas; or a detached JWS |
 
-Signed is `<timestamp>.<delivery>.<body>`, in these very bytes. The command's id follows from the delivery's, so a second
+A hook may take the bearer of an API key instead, who signs nothing and gives the delivery's id alone. Otherwise signed
+is `<timestamp>.<delivery>.<body>`, in these very bytes. The command's id follows from the delivery's, so a second
 delivery changes nothing for as long as a session remembers, and one older than the hook's tolerance is refused.
 """
 
@@ -26,7 +27,7 @@ from pydantic import JsonValue
 
 from ...commands.check import NAME_LENGTH_MAX
 from .algorithms import ALGORITHMS, key_for
-from .asking import Shared
+from .asking import Shared, principal_of
 from .commands import ANSWERS
 from .delivering import Asked, deliver
 from .guarding import BODY
@@ -62,13 +63,19 @@ def receive_delivery(
     found = shared.hooks.find(hook)
     raw: bytes = request.scope[BODY]
     signed = f"{wakeful_timestamp}.{wakeful_delivery}.".encode("utf-8", "replace") + raw
-    if found is None or not _is_signed(found, wakeful_signature, signed):
+    if found is None:
         raise _unsigned()
-    _check_age(found, wakeful_timestamp, shared.clock.now_ms())
+    if found.bearer:
+        actor, via = _bearer(request, found)
+    elif _is_signed(found, wakeful_signature, signed):
+        _check_age(found, wakeful_timestamp, shared.clock.now_ms())
+        actor = via = f"hook:{hook}"
+    else:
+        raise _unsigned()
     if _DELIVERY.fullmatch(wakeful_delivery) is None:
         told = f"Wakeful-Delivery {wakeful_delivery[:NAME_LENGTH_MAX]!a}: give 1 to 200 ASCII characters without spaces"
         raise Problem(400, "invalid_header", told)
-    who = Principal(found.tenant, f"hook:{hook}", frozenset({May.DELIVER}), CHANNEL, f"hook:{hook}")
+    who = Principal(found.tenant, actor, frozenset({May.DELIVER}), CHANNEL, via)
     return _delivered(shared, who, found, said, wakeful_delivery, request)
 
 
@@ -115,6 +122,18 @@ def _check_age(hook: Hook, stamp: str, now_ms: int) -> None:
         how = "old" if off_s > 0 else "early"
         told = f"the delivery is {abs(off_s)} s {how}, and this hook takes {hook.tolerance_s} s: sign it anew when it is tried again"
         raise Problem(403, "delivery_out_of_time", told)
+
+
+def _bearer(request: Request, hook: Hook) -> tuple[str, str]:
+    """Who shows a key that may deliver for the hook's tenant: the actor, and the key's id."""
+    try:
+        who = principal_of(request)
+    except Problem as problem:
+        raise (_unsigned() if problem.status == 401 else problem) from None
+    if who.tenant != hook.tenant:
+        raise _unsigned()
+    who.require(May.DELIVER)
+    return who.actor, who.via
 
 
 def _is_signed(hook: Hook, signature: str, signed: bytes) -> bool:

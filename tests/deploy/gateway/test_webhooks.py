@@ -37,6 +37,7 @@ HOOKS = {
         "jwks": {"keys": [{**KEY.as_dict(private=False), "kid": "k1"}]},
         "tolerance_s": 60,
     },
+    "inside": {"tenant": "acme", "session": "{/order/id}", "signal": "paid", "bearer": True},
     "others": {"tenant": "other", "session": "s1", "signal": "paid", "secret": SECRET},
 }
 
@@ -247,6 +248,24 @@ def test_a_hook_speaks_of_its_own_tenant_alone(gateway):
     assert signals(gateway) == []
 
 
+def test_a_hook_may_take_the_bearer_of_a_key_that_may_deliver_for_its_tenant(gateway):
+    def bearing(key):
+        return deliver(gateway, hook="inside", signature="", authorization=f"Bearer {key}")
+
+    first = bearing(gateway.key("hook", actor="shop"))
+    assert first.status_code == 202, first.text
+    assert [(actor, channel) for actor, channel, _, _ in signals(gateway)] == [("shop", "webhook")]
+    again = bearing(gateway.key("hook", actor="shop"))
+    assert (again.json(), again.headers["idempotency-replayed"]) == (first.json(), "true")
+    problem(bearing(gateway.key("user")), 403, "not_permitted")
+    problem(bearing(gateway.key("hook", tenant="other")), 401, "unsigned")
+    problem(bearing("wk_made_up"), 401, "unsigned")
+    problem(deliver(gateway, hook="inside"), 401, "unsigned")
+    body = json.dumps({"order": {"id": "s1"}, "euro": 3}).encode()
+    answer = deliver(gateway, delivery="d2", signature=mac(now_s(gateway), "d1", body))
+    problem(answer, 401, "unsigned")
+
+
 def test_hooks_are_read_again_when_their_file_changes(tmp_path):
     path = tmp_path / "hooks.json"
     path.write_text(json.dumps({"hooks": HOOKS}))
@@ -265,8 +284,9 @@ def test_hooks_are_read_again_when_their_file_changes(tmp_path):
     [
         ({"secret": "short"}, "32 characters or more"),
         ({"secret": None}, "secret"),
-        ({"jwks": HOOKS["parcels"]["jwks"]}, "either a secret or jwks"),
-        ({"secret": []}, "must be signed"),
+        ({"jwks": HOOKS["parcels"]["jwks"]}, "one of secret, jwks and bearer"),
+        ({"secret": []}, "must vouch"),
+        ({"bearer": True}, "must vouch"),
         ({"tenant": "a/b"}, "tenant"),
         ({"signal": ""}, "signal"),
         ({"tolerance_s": TOLERANCE_MAX_S + 1}, "tolerance_s"),
