@@ -13,7 +13,7 @@ from ..exits import Exit
 from ..telling.words import resolving
 
 if TYPE_CHECKING:
-    from .watching import Rest
+    from ..telling.watching import Rest
 
 Ended = r.ActivityCompleted | r.ActivityFailed | r.ActivityUncertain | r.ActivityCancelled
 

@@ -25,9 +25,11 @@ from pathlib import Path
 from typing import Any
 
 from ...commands import inputs
+from ...events.errors import InvalidKey
 from ...events.keys import check_id
 from ..exits import Exit, Stopped
 from .principals import ROLES
+from .rereading import Reread
 
 ACTIVE, REVOKED = "active", "revoked"
 
@@ -61,38 +63,23 @@ class ApiKey:
             raise ValueError(f"status {self.status!r} is neither {ACTIVE} nor {REVOKED}")
 
 
-class ApiKeys:
+class ApiKeys(Reread[dict[str, ApiKey]]):
     """The keys of a file, as they are now; none where there is no file."""
 
     def __init__(self, path: Path) -> None:
         """`Stopped` says what is wrong with the file."""
-        self._path = path
-        self._seen: tuple[int, int, int] | None = None
-        self._keys: dict[str, ApiKey] = {}
-        self._look()
+        super().__init__(path, _by_id, {})
 
     def find(self, text: str, now_ms: int) -> ApiKey | None:
         """The key that this is; null where it is none, or one that counts no more."""
         match = _KEY.fullmatch(text)
         if match is None:
             return None
-        self._look()
-        key = self._keys.get(match[1])
+        key = self.now().get(match[1])
         if key is None or not hmac.compare_digest(key.sha256, _hashed(match[2])):
             return None
         over = key.not_after_ms is not None and now_ms > key.not_after_ms
         return None if key.status != ACTIVE or over else key
-
-    def _look(self) -> None:
-        try:
-            found = self._path.stat()
-        except OSError:
-            self._seen, self._keys = None, {}
-            return
-        seen = found.st_mtime_ns, found.st_size, found.st_ino
-        if seen != self._seen:
-            self._keys = {key.id: key for key in read_keys(self._path)}
-            self._seen = seen
 
 
 def new_key(
@@ -109,7 +96,7 @@ def read_keys(path: Path) -> list[ApiKey]:
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))["keys"]
         return [_key(row) for row in rows]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, InvalidKey) as error:
         raise Stopped(
             Exit.USAGE, f"the API keys in {path} cannot be read ({error}): mend it, or remove it"
         ) from None
@@ -138,6 +125,10 @@ def changing(path: Path) -> Iterator[list[ApiKey]]:
 def revoked(key: ApiKey) -> ApiKey:
     """The key, counting no more."""
     return replace(key, status=REVOKED)
+
+
+def _by_id(path: Path) -> dict[str, ApiKey]:
+    return {key.id: key for key in read_keys(path)}
 
 
 def _key(row: dict[str, Any]) -> ApiKey:

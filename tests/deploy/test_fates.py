@@ -12,8 +12,8 @@ from tests.processors.test_gate import FREEZE, MINUTE_MS, STOP, later, policy, r
 from wakeful.commands.sending import Receipt
 from wakeful.deploy.cli.asking import Answer, finish
 from wakeful.deploy.cli.fates import Fate, fate_of, judged
-from wakeful.deploy.cli.watching import Rest, Verdict
 from wakeful.deploy.exits import Exit, Stopped
+from wakeful.deploy.telling.watching import Rest, Verdict
 from wakeful.events import records as r
 
 RESTS = Rest("Suspended")

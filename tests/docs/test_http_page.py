@@ -1,123 +1,136 @@
-"""The requests of docs/http.md are made, and their answers are what the page shows; its tables are the code's."""
+"""docs/http.md: its commands are run in a shell beside a running desk, and print what the page shows; its tables are the code's."""
+
+from __future__ import annotations
 
 import json
+import os
 import re
-import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
-from wakeful.deploy.gateway.app import create_app
-from wakeful.projections.listings import LISTINGS, SINCE, UNTIL
+from tests.deploy.gateway.running import running
+from wakeful.deploy.gateway import guarding
+from wakeful.deploy.gateway.bodies import Fate
+from wakeful.deploy.gateway.principals import ROLES
+from wakeful.deploy.gateway.services import BEHIND_MAX_S
+from wakeful.deploy.gateway.settings import MIB
+from wakeful.deploy.gateway.terms import WAIT_MAX_S
+from wakeful.events.state import DEDUPE_MS
 
-from ..deploy.gateway.shelves import Shelves
-from .sql_day import NOW, day
+from .readme import ROOT, blocks
 
-PAGE = Path(__file__).parents[2] / "docs" / "http.md"
-BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
+PAGE = (ROOT / "docs" / "http.md").read_text(encoding="utf-8")
+GATEWAY = ROOT / "deploy" / "gateway"
 
+WRITES = ("Signing in", "Commands", "Repeats", "Webhooks")
+"""Sections that are one story, from the first key to the last delivery."""
 
-def section(title):
-    """The text of one part of the page, up to the next of its kind."""
-    return re.split(r"^## ", PAGE.read_text(), flags=re.MULTILINE)[
-        [
-            part.partition("\n")[0]
-            for part in re.split(r"^## ", PAGE.read_text(), flags=re.MULTILINE)
-        ].index(title)
-    ]
+END = "=== end ==="
+
+TOOLS = ("bash", "curl", "jq", "openssl")
 
 
-def requests():
-    """Each request of the read half, and what the page shows for it; those of a block come one after the other."""
-    found = []
-    for title in ("Queries", "Pages", "Reading what you wrote"):
-        for block in BLOCK.findall(section(title)):
-            found.append(
-                [
-                    tuple(one.split("\n", 1))
-                    for one in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]
-                ]
-            )
+def section(title: str) -> str:
+    parts = re.split(r"^## ", PAGE, flags=re.MULTILINE)
+    return next(part for part in parts if part.startswith(f"{title}\n"))
+
+
+def shown() -> list[tuple[str, str]]:
+    """Commands and what they print, in the page's order."""
+    found: list[tuple[str, str]] = []
+    for title in WRITES:
+        for line in "".join(blocks("console", section(title))).splitlines():
+            if line.startswith("$ "):
+                found.append((line[2:], ""))
+            else:
+                command, output = found[-1]
+                found[-1] = command, f"{output}{line}\n"
     return found
 
 
+def pattern(output: str) -> str:
+    """What is left out on the page is any text."""
+    return ".*".join(map(re.escape, output.split("…")))
+
+
 @pytest.fixture(scope="module")
-def shelves(postgres_url, tmp_path_factory):
-    one = Shelves(tmp_path_factory.mktemp("gateway"), postgres_url, "page", scribe=day())
-    one.scribe.now_ms = int(NOW.timestamp() * 1000)
-    one.project()
-    yield one
-    one.close()
+def printed(endpoints, postgres_url, keys, tmp_path_factory):
+    """What each command prints, when all are run in one shell."""
+    missing = [tool for tool in TOOLS if shutil.which(tool) is None]
+    if missing:
+        pytest.skip(f"{', '.join(missing)}, which the page uses, is not installed")
+    home = tmp_path_factory.mktemp("home")
+    hooks = home / "hooks.json"
+    (declared,) = blocks("json", section("Webhooks"))
+    hooks.write_text(declared)
+    with (
+        running(endpoints, postgres_url, keys, home, f"page{os.getpid()}") as desk,
+        desk.gateway(WAKEFUL_HOOKS=str(hooks)) as (url, _),
+    ):
+        yield run(desk.environ, url, home)
 
 
-def asked(shelves, line, cursor):
-    """The answer to a line with curl."""
-    curl, *words = shlex.split(
-        line.replace("$KEY", shelves.key("local", "viewer")).replace("$NEXT_CURSOR", cursor or "-")
+def run(environ: dict[str, str], url: str, folder: Path) -> list[str]:
+    lines = [f'wakeful() {{ "{sys.executable}" -m wakeful "$@"; }}', "exec 2>&1"]
+    for command, _ in shown():
+        if "> asked" in command:  # the page takes for granted that the proposal is there by then
+            asking = 'curl -s "$URL/v1/approvals?session_id=order-7" -H "$AUTH"'
+            lines.append(f"until {asking} | grep -q digest; do sleep 0.2; done")
+        lines += [command, f"echo '{END}'"]
+    done = subprocess.run(
+        ["bash", "-c", "\n".join(lines)],
+        env={**environ, "URL": url},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
-    assert curl == "curl"
-    headers, url = {}, ""
-    while words:
-        word = words.pop(0)
-        if word == "-H":
-            name, _, value = words.pop(0).partition(": ")
-            headers[name] = value
-        elif word != "-s":
-            url = word
-    assert url.startswith("$WAKEFUL_URL/v1/"), line
-    return shelves.client.get(url.removeprefix("$WAKEFUL_URL"), headers=headers)
+    return done.stdout.split(f"{END}\n")[:-1]
 
 
-def holds(shown, answer):
-    """Whether all that is shown is in the answer; lists are as long as they are shown, an ellipsis is anything."""
-    match shown:
-        case dict():
-            return all(
-                name in answer and holds(value, answer[name]) for name, value in shown.items()
-            )
-        case list():
-            return len(shown) == len(answer) and all(map(holds, shown, answer))
-        case "…":
-            return bool(answer)
-        case _:
-            return shown == answer
+def test_its_commands_print_what_it_shows(printed):
+    assert len(printed) == len(shown()) >= 15
+    pairs = zip(shown(), printed, strict=True)
+    differing = [
+        (command, output, told)
+        for (command, output), told in pairs
+        if re.fullmatch(pattern(output.strip()), told.strip()) is None
+    ]
+    assert differing == []
 
 
-@pytest.mark.parametrize("number", range(len(requests())))
-def test_a_request_of_the_page_is_answered_as_the_page_shows(shelves, number):
-    cursor = None
-    for line, shown in requests()[number]:
-        answer = asked(shelves, line, cursor)
-        told = answer.json()
-        assert holds(json.loads(shown), told), json.dumps(told, indent=1)
-        cursor = told.get("next_cursor")
+def test_its_table_of_problems_has_every_reason_of_the_code():
+    rows = re.findall(r"^\| (\d{3}) \| `(\w+)` \|", section("When it says no"), re.MULTILINE)
+    assert len(rows) == len(set(rows))
+    made = "".join(path.read_text("utf-8") for path in sorted(GATEWAY.glob("*.py")))
+    used = set(re.findall(r'Problem\(\s*(\d{3}),\s*"(\w+)"', made))
+    used |= set(re.findall(r'(\d{3}): "(unknown_\w+)"', made))
+    used |= {("401", "unauthenticated"), ("400", "malformed_json"), ("404", "unknown_session")}
+    assert set(rows) >= used - {("404", "http")}
+    assert {reason for _, reason in rows} <= {reason for _, reason in used}
 
 
-def test_the_table_has_every_query_and_every_query_is_in_the_table(shelves):
-    table = re.findall(r"^\| (`/v1/.*?) \|", section("Queries"), re.MULTILINE)
-    named = {path for row in table for path in re.findall(r"`(/v1/[^`]*)`", row)}
-    paths = create_app(shelves.services).openapi()["paths"]
-    queries = {
-        path for path, ways in paths.items() if "queries" in ways.get("get", {}).get("tags", ())
-    }
-    renamed = {
-        path.replace("{session_id}/{proposal_id}", "{session}/{proposal}").replace(
-            "{session_id}", "{id}"
-        )
-        for path in queries
-    }
-    assert renamed == named
+def test_its_table_of_commands_is_that_of_the_application():
+    rows = set(re.findall(r"^\| `POST (/v1/\S+)` \|", section("Commands"), re.MULTILINE))
+    routes = re.findall(
+        r'^@router\.post\(\s*"(\S+)"', (GATEWAY / "commands.py").read_text("utf-8"), re.MULTILINE
+    )
+    assert rows == {f"/v1{route}" for route in routes}
 
 
-def test_the_table_names_every_filter():
-    text = section("Queries")
-    for listing in LISTINGS:
-        (row,) = re.findall(rf"^\| `/v1/{listing.name}` .*$", text, re.MULTILINE)
-        for route in listing.routes:
-            for name in route.filters:
-                kind = name.removeprefix("waiting_")
-                assert f"`{kind}`" in row or name == "open" or f"{name}=true" in row, (name, row)
-            if route.ranged:
-                assert {f"`{route.ranged}{SINCE}`", f"`{route.ranged}{UNTIL}`"} <= set(
-                    re.findall(r"`[a-z_]+`", row)
-                )
+def test_its_roles_and_states_and_numbers_are_those_of_the_code():
+    roles = re.findall(r"^\| `(\w+)` \|", section("Signing in"), re.MULTILINE)
+    assert roles == list(ROLES)
+    states = section("Commands").partition("| `state` | what it means |")[2]
+    assert set(re.findall(r"^\| `(\w+)` \| ", states, re.MULTILINE)) == set(
+        get_args(Fate.model_fields["state"].annotation)
+    )
+    assert (WAIT_MAX_S, DEDUPE_MS, BEHIND_MAX_S, MIB) == (30, 7 * 24 * 3_600_000, 60.0, 1_048_576)
+    assert (guarding.HEADERS_MAX, guarding.HEADER_BYTES_MAX, guarding.BODY_S) == (100, 8_192, 30.0)
+    json.loads(blocks("json", section("Webhooks"))[0])
