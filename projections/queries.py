@@ -294,6 +294,10 @@ class Queries:
     ) -> None:
         self.close()
 
+    def ask(self, query: str, **values: object) -> list[Answer]:
+        """The rows of one of our own questions, with `{views}` and `{tables}` for their schemas; bounded by its `limit`."""
+        return self._ask(query, **values)
+
     def _ask(self, query: str, **values: object) -> list[Answer]:
         limit = values["limit"]
         if not isinstance(limit, int) or not 1 <= limit <= LIMIT_MAX:

@@ -80,8 +80,13 @@ class ApiKeys:
         key = self._keys.get(match[1])
         if key is None or not hmac.compare_digest(key.sha256, _hashed(match[2])):
             return None
-        over = key.not_after_ms is not None and now_ms > key.not_after_ms
-        return None if key.status != ACTIVE or over else key
+        return key if _counts(key, now_ms) else None
+
+    def named(self, key_id: str, now_ms: int) -> ApiKey | None:
+        """The key of this id as long as it counts: for whoever has proved before that they have it."""
+        self._look()
+        key = self._keys.get(key_id)
+        return key if key is not None and _counts(key, now_ms) else None
 
     def _look(self) -> None:
         try:
@@ -138,6 +143,11 @@ def changing(path: Path) -> Iterator[list[ApiKey]]:
 def revoked(key: ApiKey) -> ApiKey:
     """The key, counting no more."""
     return replace(key, status=REVOKED)
+
+
+def _counts(key: ApiKey, now_ms: int) -> bool:
+    over = key.not_after_ms is not None and now_ms > key.not_after_ms
+    return key.status == ACTIVE and not over
 
 
 def _key(row: dict[str, Any]) -> ApiKey:

@@ -17,6 +17,7 @@ from ..settings import Settings
 from .api_keys import ApiKeys
 from .app import create_app
 from .authentication import Authenticator
+from .console import app as console
 from .services import Services
 from .settings import GatewaySettings
 
@@ -31,11 +32,12 @@ def serve(
 ) -> Exit:
     """Answers until it is signalled; `listening` is told the URL once requests can come."""
     clock = SystemClock()
+    api_keys = ApiKeys(gateway.api_keys)
     with opened_log(settings, f"{settings.namespace}.gateway") as log:
         services = Services(
             settings,
             log,
-            authenticator=Authenticator(ApiKeys(gateway.api_keys), clock.now_ms),
+            authenticator=Authenticator(api_keys, clock.now_ms),
             identity=identity_of(settings, log, role="gateway"),
             blobs=blobs_of(settings),
             clock=clock,
@@ -43,8 +45,10 @@ def serve(
         try:
             with _bound(gateway) as listener:
                 host, port = listener.getsockname()[:2]
+                app = create_app(services)
+                console.mount(app, services, api_keys)
                 config = uvicorn.Config(
-                    create_app(services),
+                    app,
                     log_config=None,
                     access_log=False,
                     server_header=False,
