@@ -36,7 +36,7 @@ _COUNTS = """
 SELECT s.status, (
     SELECT count(*) FROM (
         SELECT FROM {tables}.sessions x WHERE x.status = s.status LIMIT %(most)s
-    ) AS some
+    ) AS found
 ) AS count
 FROM unnest(%(statuses)s::text[]) AS s(status)
 LIMIT %(limit)s
@@ -46,10 +46,10 @@ _ASKED = """
 SELECT
     (SELECT count(*) FROM (
         SELECT FROM {tables}.approvals WHERE status = 'requested' LIMIT %(most)s
-    ) AS some) AS approvals,
+    ) AS found) AS approvals,
     (SELECT count(*) FROM (
         SELECT FROM {tables}.ledger WHERE status = 'uncertain' AND on_uncertain = 'wait' LIMIT %(most)s
-    ) AS some) AS in_doubt
+    ) AS found) AS in_doubt
 LIMIT %(limit)s
 """
 
@@ -60,7 +60,7 @@ SELECT a.number, (
         WHERE x.status = 'Waiting' AND x.updated_at_ms <= %(now_ms)s - a.youngest
             AND x.updated_at_ms > %(now_ms)s - a.oldest
         LIMIT %(most)s
-    ) AS some
+    ) AS found
 ) AS count
 FROM unnest(%(numbers)s::int[], %(youngest)s::bigint[], %(oldest)s::bigint[]) AS a(number, youngest, oldest)
 ORDER BY a.number LIMIT %(limit)s

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-WIDTH, HEIGHT = 560, 132
+WIDTH, HEIGHT = 360, 128
 """Units of a chart's own; a stylesheet gives it its size."""
 
-LEFT, BOTTOM, TOP = 34, 18, 8
+LEFT, BOTTOM, TOP = 30, 18, 8
 
 GAP = 2
 

@@ -148,4 +148,5 @@ def _labels(found: Overview) -> list[str]:
 
 
 def _some(count: int) -> list[int]:
-    return list(range(0, count, max(1, count // 5)))
+    step = max(1, count // 4)
+    return list(range(step // 2, count, step))

@@ -24,6 +24,9 @@ TONES = {
 }
 """Which of the five colours a status has; its word always stands beside it."""
 
+WORDS = {"Recovering": "Held", "Suspended": "Resting", "requested": "open"}
+"""What people call a status that the views call otherwise."""
+
 TEXT_MAX = 20_000
 """Characters of one value on a page; of more, the rest is said to be cut."""
 
@@ -49,6 +52,14 @@ def pretty(value: Any) -> str:
     return (
         text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}\n… cut after {TEXT_MAX} characters"
     )
+
+
+def arguments(value: Any, limit: int) -> str:
+    """What a tool is called with in one line: names and values, the shortest first, so that most of them are seen."""
+    if not isinstance(value, dict) or not value:
+        return shown_text(value, limit)
+    parts = [f"{name} {shown_text(one, limit)}" for name, one in value.items()]
+    return shown_text(" · ".join(sorted(parts, key=len)), limit)
 
 
 def ms_of(value: Any) -> int | None:
@@ -93,6 +104,8 @@ def _environment() -> Environment:
     filters: Mapping[str, Any] = {
         "pretty": pretty,
         "short": shown_text,
+        "args": arguments,
+        "word": lambda status: WORDS.get(status, status),
         "when": lambda value: when(ms_of(value)) or "-",
         "iso": iso,
         "ago": ago,

@@ -29,7 +29,7 @@ class Moment:
 
 @dataclass(slots=True)
 class Item:
-    """One thing that happened: `kind` is message, reply, step, approval, wait or note."""
+    """One thing that happened: `kind` is message, reply, step, approval, wait or fact."""
 
     kind: str
     id: str
@@ -93,7 +93,6 @@ class TurnShown:
 ENDS: dict[type, str] = {
     r.ActivityCompleted: COMPLETED,
     r.ActivityFailed: FAILED,
-    r.ActivityUncertain: UNCERTAIN,
     r.ActivityCancelled: CANCELLED,
     r.ApprovalGranted: "granted",
     r.ApprovalRejected: "rejected",
@@ -110,6 +109,7 @@ ENDS: dict[type, str] = {
 """Facts that end an item, and what it is then."""
 
 STANDS: dict[type, str] = {
+    r.ActivityUncertain: UNCERTAIN,
     r.ActivityRetryScheduled: "retrying",
     r.ActivityStarted: "running",
     r.ActivityReturned: "requested",
@@ -259,14 +259,14 @@ def _alone(envelope: r.Envelope, body: Any) -> Item | None:
         case r.ReplySent():
             item = Item("reply", "", at_ms, "", value=as_json(body.message))
         case r.SessionCompleted():
-            item = Item("note", "", at_ms, "the session ended", "completed")
+            item = Item("fact", "", at_ms, "the session ended", "completed")
             item.value = as_json(body.outcome)
             item.facts = _facts(verified_by=body.verified_by or "")
         case _ if type(body) in ALONE:
             words = ALONE[type(body)](envelope, body)
             status = "failed" if type(body) in _BAD else ""
             id_ = body.trigger_id if isinstance(body, r.TriggerReceived) else ""
-            item = Item("note", id_, at_ms, words, status)
+            item = Item("fact", id_, at_ms, words, status)
         case _:
             return None
     return item
