@@ -22,7 +22,7 @@ LOCK_MAX_MS = 500
 
 _FOLD = (
     *("approvals", "chains", "escaping", "ledger", "outcomes", "project", "projector"),
-    *("refused", "rows", "sessions", "timers", "values"),
+    *("refused", "rows", "sessions", "stretches", "timers", "values"),
 )
 """Modules that decide what rows come of the log."""
 

@@ -14,7 +14,9 @@ from ...projections.pool import Pool
 from ...projections.queries import Queries
 from ..clock import SystemClock
 from ..settings import Settings
+from ..telling.stretches import Readers
 from .authentication import Authenticator
+from .measured import Measured, processors_lag
 from .principals import Principal
 
 CONFIRM_MS = 10_000
@@ -41,6 +43,10 @@ class Services:
         self._identity, self._blobs = identity, blobs
         self._outlets = Outlets(log, confirm_ms=CONFIRM_MS)
         self._pool = Pool(settings.postgres_url, settings.namespace)
+        self.readers = Readers(log)
+        self.processors_lag = Measured(
+            lambda: processors_lag(log, settings, self.clock.now_ms()), self.clock.now_ms
+        )
 
     def client(self, principal: Principal) -> Client:
         """What speaks for this actor; it shares the producer, and needs no closing."""
@@ -66,4 +72,5 @@ class Services:
     def close(self) -> None:
         """Frees producers and connections."""
         self._outlets.close()
+        self.readers.close()
         self._pool.close()

@@ -16,6 +16,7 @@ from wakeful.projections.postgres import PostgresViews
 from wakeful.projections.projector import Projector
 from wakeful.projections.rows import TABLES
 from wakeful.projections.schemas import Schemas
+from wakeful.projections.stretches import APART
 
 from ..conftest import ListReader, Scribe, finish
 
@@ -42,7 +43,7 @@ def decode(record):
 
 @pytest.fixture(scope="module")
 def told():
-    """Stories of three tenants, and a timer and a refusal for each, so that no table is empty for any of them."""
+    """Stories of three tenants, and a timer, a refusal and a far event for each, so that no table is empty for any."""
     scribe = Scribe()
     scribe.tell_many(20, random.Random(11))
     for tenant in (MINE, THEIRS):
@@ -50,6 +51,8 @@ def told():
         scribe.add(key, r.SessionOpened("desk"))
         scribe.add(key, r.ReplySent(1, 1, scribe.payload(f"secret of {tenant}")))
         scribe.add(key, REFUSED)
+        for place in scribe.places:
+            scribe.ends[place] += APART
         scribe.add(key, r.TimerSet("1.9", 1, 9, 1 << 42))
     scribe.commit()
     return scribe
