@@ -14,31 +14,16 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from ..events.blobs import Blobs, fetched
+from ..events.blobs import Blobs
 from ..events.errors import Rejected
 from ..events.headers import record_headers
 from ..events.keys import check_id, session_key
 from ..events.log.protocol import Log
-from ..events.payloads import load_json
-from ..events.records import Payload
 from ..events.topics import Topics
-from ..events.verdicts import COMPLETED, DECISIONS, EDIT, FAILED, RESOLUTIONS, RESPOND
 from . import inputs
+from .bodies import Bodies
 from .identity import INSECURE, Identity
-from .models import (
-    CancelSession,
-    ChangeArtifact,
-    Command,
-    CommandBody,
-    CommandHeader,
-    DecideApproval,
-    OpenSession,
-    ReleaseSession,
-    ResolveActivity,
-    SendMessage,
-    SendSignal,
-    StartTurn,
-)
+from .models import Command, CommandBody, CommandHeader, OpenSession
 from .sending import CONFIRM_MS, Outlets, Pending, Receipt
 from .wire import encode_command
 
@@ -57,7 +42,7 @@ def session_id_of(tenant: str, idempotency_key: str) -> str:
     return str(uuid.uuid5(_SESSIONS, name))
 
 
-class Client:
+class Client(Bodies):
     """Speaks for one actor of one tenant; safe to use from several threads.
 
     The end of a `with` block waits for commands that were handed over (`post`) and not asked about, and raises
@@ -86,12 +71,10 @@ class Client:
         `identity` signs; without it nothing is signed, and processors that ask for signatures refuse every command.
         Those who speak for several actors give them one set of `outlets` to share, with its own `confirm_ms`, and close that.
         """
-        self.tenant = check_id("tenant", tenant)
+        super().__init__(tenant=tenant, digest_key=digest_key, blobs=blobs)
         self.actor = inputs.name("actor", actor)
         self.channel = inputs.name("channel", channel)
         self.topics = topics
-        self._digest_key = digest_key
-        self._blobs = blobs
         self._identity = identity
         self._now_ms = now_ms
         self._new_id = new_id
@@ -109,7 +92,7 @@ class Client:
         The id is the one given, or follows from the tenant and the `idempotency_key`, or is random. A repeat by
         the same actor changes nothing.
         """
-        return self.post(*self._opening(workflow, session_id, idempotency_key)).receipt()
+        return self.post(*self.opening(workflow, session_id, idempotency_key)).receipt()
 
     def send(
         self,
@@ -136,7 +119,7 @@ class Client:
 
         With a `signal_id` a repeat changes nothing.
         """
-        body = SendSignal(inputs.name("signal", name), self.payload(data, "signal's data"))
+        body = self.signal_body(name, data)
         return self.post(session_id, body, signal_id, expected_seq=expected_seq).receipt()
 
     def start_turn(
@@ -153,11 +136,7 @@ class Client:
 
         It queues like a message. With a `trigger_id` a repeat changes nothing.
         """
-        body = StartTurn(
-            inputs.trigger(trigger),
-            inputs.text("reason", reason),
-            self.payload(data, "trigger's data"),
-        )
+        body = self.trigger_body(trigger, reason, data)
         return self.post(session_id, body, trigger_id, expected_seq=expected_seq).receipt()
 
     def resolve(
@@ -175,18 +154,7 @@ class Client:
 
         The `result` is JSON, as the tool would have returned it. With a `command_id` a repeat changes nothing.
         """
-        if resolution not in RESOLUTIONS:
-            raise Rejected(
-                f"resolution {resolution!r} is not one: use 'completed' or 'failed', for what happened"
-            )
-        if resolution == FAILED and result is not None:
-            raise Rejected("a failed activity has no result: leave it out, or say 'completed'")
-        found = None
-        if resolution == COMPLETED:
-            found = self.payload(result, "result")
-        body = ResolveActivity(
-            inputs.activity_id(activity_id), resolution, found, inputs.text("comment", comment)
-        )
+        body = self.resolution_body(activity_id, resolution, result, comment)
         return self.post(session_id, body, command_id, expected_seq=expected_seq).receipt()
 
     def decide(
@@ -206,19 +174,7 @@ class Client:
         With `edit`, `data` is an object with the arguments as they should be, which are approved by that; with
         `respond` it is what the workflow is told instead of a decision, a text or any JSON.
         """
-        if decision not in DECISIONS:
-            raise Rejected(f"decision {decision!r} is not one: use one of {', '.join(DECISIONS)}")
-        if (decision in (EDIT, RESPOND)) != (data is not None):
-            advice = "leave data out" if data is not None else "give data"
-            raise Rejected(f"decision {decision!r}: {advice}")
-        told = {"text": data} if isinstance(data, str) else data
-        body = DecideApproval(
-            inputs.name("proposal id", proposal_id),
-            inputs.digest(digest),
-            decision,
-            inputs.text("comment", comment),
-            None if told is None else self.payload(told, f"data of {decision}"),
-        )
+        body = self.decision_body(proposal_id, digest, decision, comment, data)
         return self.post(session_id, body, command_id, expected_seq=expected_seq).receipt()
 
     def change_artifact(
@@ -233,45 +189,19 @@ class Client:
 
         What was proposed from the version before is void, and asked for anew.
         """
-        body = ChangeArtifact(
-            inputs.name("artifact id", artifact_id), inputs.name("version", version)
-        )
-        return self.post(session_id, body, command_id).receipt()
+        return self.post(session_id, self.artifact_body(artifact_id, version), command_id).receipt()
 
     def cancel(
         self, session_id: str, reason: str = "", *, command_id: str | None = None
     ) -> Receipt:
         """Stops the session for good."""
-        return self.post(
-            session_id, CancelSession(inputs.text("reason", reason)), command_id
-        ).receipt()
+        return self.post(session_id, self.cancel_body(reason), command_id).receipt()
 
     def release(
         self, session_id: str, reason: str = "", *, command_id: str | None = None
     ) -> Receipt:
         """Lets a held session go on from where it was held."""
-        return self.post(
-            session_id, ReleaseSession(inputs.text("reason", reason)), command_id
-        ).receipt()
-
-    def message(self, message: Any) -> SendMessage:
-        """The body of `send`, for `post`: a text becomes `{"text": …}`, other JSON stays as it is."""
-        value = {"text": message} if isinstance(message, str) else message
-        return SendMessage(self.payload(value, "message"))
-
-    def payload(self, value: Any, what: str = "payload") -> Payload:
-        """Anything that is JSON as commands carry it. What is too large for a record is in the store before this returns.
-
-        Without a store that is `PayloadTooLarge`, which calls it `what`; `BlobUnavailable` where the store is silent.
-        """
-        return inputs.data(what, value, self.tenant, self._digest_key, self._blobs)
-
-    def load(self, payload: Payload) -> Any:
-        """The value of a payload, as outcomes carry it: inline, or from the store, proved to be what was recorded.
-
-        Raises `BlobMissing`, `BlobDamaged` or `BlobUnavailable` where it is referred to and cannot be had.
-        """
-        return load_json(fetched(payload, self.tenant, self._digest_key, self._blobs))
+        return self.post(session_id, self.release_body(reason), command_id).receipt()
 
     def post(
         self,
@@ -285,7 +215,18 @@ class Client:
 
         `NoKey` where no key that is there may sign it; nothing was sent then.
         """
-        key = session_key(self.tenant, session_id)
+        return self.hand_over(self.command(session_id, body, command_id, expected_seq=expected_seq))
+
+    def command(
+        self,
+        session_id: str,
+        body: CommandBody,
+        command_id: str | None = None,
+        *,
+        expected_seq: int | None = None,
+    ) -> Command:
+        """What `post` would send: for `wire.command_hash`, by which a repeat is told, and for `hand_over`."""
+        session_key(self.tenant, session_id)
         header = CommandHeader(
             tenant=self.tenant,
             session_id=session_id,
@@ -298,11 +239,33 @@ class Client:
             channel=self.channel,
             expected_seq=inputs.seq(expected_seq),
         )
-        command, topic = Command(header, body), self.topics.commands
+        return Command(header, body)
+
+    def hand_over(self, command: Command) -> Pending:
+        """Signs and sends what `command` gave; see `post`."""
+        header, topic = command.header, self.topics.commands
+        key = session_key(header.tenant, header.session_id)
         encoded = encode_command(command)
         headers = record_headers(encoded, f"{key.decode()}/{header.command_id}")
         headers.extend(self._identity.sign(command, topic, key, encoded.value))
         return self._outlets.send(header, topic, key, encoded.value, headers)
+
+    def opening(
+        self, workflow: str, session_id: str | None = None, idempotency_key: str | None = None
+    ) -> tuple[str, OpenSession, str]:
+        """What `open` sends: the session's id, the body, and a command id that is the same for a repeat."""
+        if session_id is not None and idempotency_key is not None:
+            raise Rejected(
+                "give a session id or an idempotency key, not both: the id follows from the key"
+            )
+        if idempotency_key is not None:
+            session_id = session_id_of(self.tenant, idempotency_key)
+        elif session_id is None:
+            session_id = self._new_id()
+        check_id("session id", session_id)
+        body = OpenSession(inputs.name("workflow", workflow))
+        said = f"{self.tenant}/{session_id}/{workflow}/{self.actor}/{self.channel}"
+        return session_id, body, str(uuid.uuid5(_OPENINGS, said))
 
     def flush(self) -> None:
         """Waits until everything handed over is decided, at most `confirm_ms`; each `Pending` knows its own fate."""
@@ -326,19 +289,3 @@ class Client:
                 self._outlets.finish()
         finally:
             self.close()
-
-    def _opening(
-        self, workflow: str, session_id: str | None, idempotency_key: str | None
-    ) -> tuple[str, OpenSession, str]:
-        if session_id is not None and idempotency_key is not None:
-            raise Rejected(
-                "give a session id or an idempotency key, not both: the id follows from the key"
-            )
-        if idempotency_key is not None:
-            session_id = session_id_of(self.tenant, idempotency_key)
-        elif session_id is None:
-            session_id = self._new_id()
-        check_id("session id", session_id)
-        body = OpenSession(inputs.name("workflow", workflow))
-        said = f"{self.tenant}/{session_id}/{workflow}/{self.actor}/{self.channel}"
-        return session_id, body, str(uuid.uuid5(_OPENINGS, said))

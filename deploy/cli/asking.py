@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,13 +16,10 @@ if TYPE_CHECKING:
     from ...commands.client import Client
     from ...commands.sending import Receipt
     from ...events.log.protocol import Log
-    from .watching import Rest, Verdict, Watch
+    from ..telling.watching import Rest, Verdict, Watch
 
 DECIDED_MS = 5_000
 """How long a command's fate is awaited: processors that run answer in a fraction of it."""
-
-LOOK_MS = 400
-"""Between two questions whether the processors are past a command from which no fact has come."""
 
 WAIT_MAX_S = 7 * 24 * 3600
 """The longest wait: no terminal stays open longer, and infinity is no number of milliseconds."""
@@ -158,7 +154,7 @@ def ask(
     with kafka(given) as log, client(given, log, actor=actor) as asking:
         if detach:
             return Answer(send(asking))
-        from .watching import Watch
+        from ..telling.watching import Watch
 
         with Watch(log, given.topics, given.tenant, session_id) as watch:
             receipt = send(asking)
@@ -174,30 +170,25 @@ def ask(
 
 
 def _verdict(given: Settings, watch: Watch, receipt: Receipt, timeout_ms: int) -> Verdict:
-    """The verdict; `repeat` where the processors are past the command and no fact came of it.
-
-    Where a longer wait than usual is allowed, it is told once after the usual one that nobody has decided yet.
-    """
+    """The verdict; where a longer wait than usual is allowed, it is told once after the usual one that nobody decided yet."""
     from ...events.log.kafka_survey import committed_offsets
     from ...events.log.protocol import Place
     from ..processes import processors_group
+    from ..telling.watching import awaited
     from .output import note
-    from .watching import Verdict
 
-    place = Place(receipt.topic, receipt.partition)
-    since = monotonic()
-    limit, tell_at = since + timeout_ms / 1000, since + DECIDED_MS / 1000
-    while True:
-        verdict = watch.verdict(receipt.command_id, LOOK_MS)
-        if verdict.kind != "undecided" or monotonic() >= limit:
-            return verdict
-        if monotonic() >= tell_at:
-            note(f"{_undecided(receipt)}; waiting on")
-            tell_at = limit  # once: the last word is the answer
-        committed = committed_offsets(given.kafka_servers, processors_group(given), [place])
-        if committed.get(place, 0) > receipt.offset:
-            verdict = watch.verdict(receipt.command_id, LOOK_MS)  # what came in between
-            return verdict if verdict.kind != "undecided" else Verdict("repeat")
+    def next_offset(place: Place) -> int:
+        asked = committed_offsets(given.kafka_servers, processors_group(given), [place])
+        return asked.get(place, 0)
+
+    return awaited(
+        watch,
+        receipt,
+        timeout_ms=timeout_ms,
+        next_offset=next_offset,
+        late_ms=DECIDED_MS,
+        late=lambda: note(f"{_undecided(receipt)}; waiting on"),
+    )
 
 
 def _earlier(given: Settings, log: Log, receipt: Receipt) -> Verdict | None:
@@ -205,7 +196,7 @@ def _earlier(given: Settings, log: Log, receipt: Receipt) -> Verdict | None:
     from ...events.state import DEDUPE_MS
     from ..clock import SystemClock
     from ..telling.reading import refusal_of
-    from .watching import Verdict
+    from ..telling.watching import Verdict
 
     since_ms = max(0, SystemClock().now_ms() - DEDUPE_MS)  # nothing older is known as a repeat
     session = (given.tenant, receipt.session_id)

@@ -9,6 +9,7 @@ from errno import EDQUOT, EFBIG, ENOSPC
 from ...events.errors import Corrupt, Rejected, Transient
 from ...events.log.protocol import Fatal, LogFault
 from ..exits import Exit, Stopped
+from ..faults import has_no_views, is_database, is_silent
 
 FULL = (ENOSPC, EDQUOT, EFBIG)
 """No room where something is written: a full disk, a quota, a limit of one file."""
@@ -58,7 +59,7 @@ def _explain_by_name(error: BaseException) -> tuple[str, int]:
     if isinstance(error, OSError) and error.filename is not None:
         told = (error.strerror or kind).lower()
         return f"cannot use {error.filename} ({told}): correct it, or set WAKEFUL_HOME", Exit.USAGE
-    if _is_database(error):
+    if is_database(error):
         return _database(error)
     where = traceback.extract_tb(error.__traceback__)[-1:]
     at = f" at {where[0].filename.rpartition('/')[2]}:{where[0].lineno}" if where else ""
@@ -88,20 +89,15 @@ def _namespace() -> str:
     return os.environ.get("WAKEFUL_NAMESPACE") or "wakeful"
 
 
-def _is_database(error: BaseException) -> bool:
-    return type(error).__module__.partition(".")[0] == "psycopg"
-
-
 def _database(error: BaseException) -> tuple[str, int]:
     told = " ".join(str(error).split())
     kind = type(error).__name__
-    no_role = kind == "InvalidParameterValue" and told.startswith("role ")
-    if no_role or kind in ("UndefinedTable", "InvalidSchemaName"):
+    if has_no_views(error):
         return (
             f"there are no views in this database yet for namespace {_namespace()}: start 'wakeful run' or 'wakeful projector', which makes them, or set WAKEFUL_NAMESPACE if another one is meant",
             Exit.UNAVAILABLE,
         )
-    if kind in ("OperationalError", "ConnectionTimeout"):
+    if is_silent(error):
         return (
             f"no answer from postgres ({told}): check it with 'wakeful status'",
             Exit.UNAVAILABLE,

@@ -28,6 +28,7 @@ from ...commands import inputs
 from ...events.keys import check_id
 from ..exits import Exit, Stopped
 from .principals import ROLES
+from .rereading import Reread
 
 ACTIVE, REVOKED = "active", "revoked"
 
@@ -61,43 +62,27 @@ class ApiKey:
             raise ValueError(f"status {self.status!r} is neither {ACTIVE} nor {REVOKED}")
 
 
-class ApiKeys:
+class ApiKeys(Reread[dict[str, ApiKey]]):
     """The keys of a file, as they are now; none where there is no file."""
 
     def __init__(self, path: Path) -> None:
         """`Stopped` says what is wrong with the file."""
-        self._path = path
-        self._seen: tuple[int, int, int] | None = None
-        self._keys: dict[str, ApiKey] = {}
-        self._look()
+        super().__init__(path, _by_id, {})
 
     def find(self, text: str, now_ms: int) -> ApiKey | None:
         """The key that this is; null where it is none, or one that counts no more."""
         match = _KEY.fullmatch(text)
         if match is None:
             return None
-        self._look()
-        key = self._keys.get(match[1])
+        key = self.now().get(match[1])
         if key is None or not hmac.compare_digest(key.sha256, _hashed(match[2])):
             return None
         return key if _counts(key, now_ms) else None
 
     def named(self, key_id: str, now_ms: int) -> ApiKey | None:
         """The key of this id as long as it counts: for whoever has proved before that they have it."""
-        self._look()
-        key = self._keys.get(key_id)
+        key = self.now().get(key_id)
         return key if key is not None and _counts(key, now_ms) else None
-
-    def _look(self) -> None:
-        try:
-            found = self._path.stat()
-        except OSError:
-            self._seen, self._keys = None, {}
-            return
-        seen = found.st_mtime_ns, found.st_size, found.st_ino
-        if seen != self._seen:
-            self._keys = {key.id: key for key in read_keys(self._path)}
-            self._seen = seen
 
 
 def new_key(
@@ -148,6 +133,10 @@ def revoked(key: ApiKey) -> ApiKey:
 def _counts(key: ApiKey, now_ms: int) -> bool:
     over = key.not_after_ms is not None and now_ms > key.not_after_ms
     return key.status == ACTIVE and not over
+
+
+def _by_id(path: Path) -> dict[str, ApiKey]:
+    return {key.id: key for key in read_keys(path)}
 
 
 def _key(row: dict[str, Any]) -> ApiKey:

@@ -2,32 +2,54 @@
 
 from __future__ import annotations
 
+import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from ...events.errors import Rejected, Transient
-from . import commands, downloads, reads, reads_events, standing
+from ...events.log.protocol import LogFault
+from ..faults import has_no_views, is_silent
+from . import commands, downloads, reads, reads_events, standing, webhooks
+from .documenting import document
+from .guarding import Guard
 from .problems import Problem, response_to
 from .services import Services
+
+ERRORS_MAX = 20
+"""Faults of one request that are told."""
+
+SHOWN_MAX = 300
+"""Characters of each: names in it are a stranger's."""
+
+HTTP_REASONS = {404: "unknown_address", 405: "unknown_method"}
+
+logger = structlog.get_logger("wakeful.gateway")
 
 
 def create_app(services: Services) -> FastAPI:
     """The application over these services; whoever made them closes them."""
-    app = FastAPI(title="Wakeful", version="1", docs_url=None, redoc_url=None)
+    app = FastAPI(
+        title="Wakeful", version="1", docs_url=None, redoc_url=None, redirect_slashes=False
+    )
     app.state.services = services
     for queries in (reads, reads_events, downloads, standing):
         app.include_router(queries.router)
     app.include_router(commands.router)
+    app.include_router(commands.status)
+    app.include_router(webhooks.router)
     for kind, answer in (
         (Problem, _problem),
         (Rejected, _rejected),
         (Transient, _transient),
+        (LogFault, _transient),
         (RequestValidationError, _invalid),
         (HTTPException, _http),
     ):
         app.add_exception_handler(kind, answer)
+    app.add_middleware(Guard, body_max=services.body_max, unavailable=_unavailable)
+    document(app)
     return app
 
 
@@ -41,15 +63,35 @@ def _rejected(request: Request, error: Exception) -> JSONResponse:
 
 
 def _transient(request: Request, error: Exception) -> JSONResponse:
-    return response_to(
-        Problem(503, "unavailable", str(error), headers={"Retry-After": "1"}), request
-    )
+    return response_to(_silent(error), request)
+
+
+def _unavailable(error: Exception) -> Problem | None:
+    """The problem of a fault that will pass, wherever it came up; null for one of our own."""
+    if isinstance(error, Problem):
+        return error
+    known = isinstance(error, Transient | LogFault)
+    return _silent(error) if known or is_silent(error) or has_no_views(error) else None
+
+
+def _silent(error: Exception) -> Problem:
+    """Addresses and logins stay in the log: what they say is for operators."""
+    if isinstance(error, Transient):
+        told = str(error)
+    elif isinstance(error, LogFault):
+        logger.warning("the log does not answer", why=str(error))
+        told = "the log does not answer now: ask again in a moment, with the same Idempotency-Key"
+    else:
+        logger.warning("the views do not answer", why=" ".join(str(error).split()))
+        told = "the views do not answer now: ask again in a moment"
+    return Problem(503, "unavailable", told, headers={"Retry-After": "1"})
 
 
 def _invalid(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     found = [
-        {"at": "/".join(map(str, one["loc"])), "what": one["msg"]} for one in error.errors()[:20]
+        {"at": "/".join(map(str, one["loc"]))[:SHOWN_MAX], "what": one["msg"][:SHOWN_MAX]}
+        for one in error.errors()[:ERRORS_MAX]
     ]
     told = "; ".join(f"{one['at']}: {one['what']}" for one in found[:3])
     return response_to(Problem(422, "invalid_request", told, errors=found), request)
@@ -57,6 +99,8 @@ def _invalid(request: Request, error: Exception) -> JSONResponse:
 
 def _http(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
-    told = f"{request.method} {request.url.path}: {error.detail}"
+    address = f"{request.method[:SHOWN_MAX]} {request.url.path[:SHOWN_MAX]!a}"
+    told = f"{address}: {error.detail}; see /openapi.json for what there is"
     headers = dict(error.headers or {})
-    return response_to(Problem(error.status_code, "http", told, headers=headers), request)
+    reason = HTTP_REASONS.get(error.status_code, "http")
+    return response_to(Problem(error.status_code, reason, told, headers=headers), request)

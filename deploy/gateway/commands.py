@@ -2,40 +2,149 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Response
-from pydantic import BaseModel, ConfigDict, JsonValue
+from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.responses import JSONResponse
 
-from ...commands.sending import Receipt
-from .asking import Asker, Shared
+from ...commands.client import Client
+from ...commands.models import CommandBody
+from . import bodies as b
+from .asking import Approver, Asker, Operator, Shared, Viewer
+from .delivering import Asked, deliver, keyed_id
+from .fates import fate_of
+from .principals import Principal
+from .problems import Problem
+from .terms import Said
 
-router = APIRouter(prefix="/v1", tags=["commands"])
+ANSWERS: dict[int | str, dict[str, Any]] = {
+    200: {"model": b.Fate, "description": "Its verdict, where `Prefer: wait` asked for it."},
+    202: {"model": b.Accepted, "description": "The log has it."},
+}
+
+router = APIRouter(prefix="/v1", tags=["commands"], responses=ANSWERS)
+
+status = APIRouter(prefix="/v1", tags=["commands"])
 
 
-class Message(BaseModel):
-    """A message: text, or any JSON."""
+class Asking:
+    """What all commands need: the services, the terms, and the address that a key is good for."""
 
-    model_config = ConfigDict(extra="forbid")
+    def __init__(self, request: Request, shared: Shared, terms: Said) -> None:
+        self._address = f"{request.method} {request.url.path}"
+        self._shared, self._terms = shared, terms
 
-    message: JsonValue
+    def client(self, who: Principal) -> Client:
+        """What makes the bodies of this actor's commands."""
+        return self._shared.client(who)
+
+    def id(self, who: Principal) -> str | None:
+        """The command's id; null where the caller gave no key."""
+        key = self._terms.key
+        return None if key is None else keyed_id(who, self._address, key)
+
+    def deliver(
+        self, who: Principal, session_id: str, body: CommandBody, command_id: str | None = None
+    ) -> JSONResponse:
+        """See `delivering.deliver`; the id follows from the key, unless one is given."""
+        id_ = command_id or self.id(who)
+        return deliver(self._shared, who, Asked(session_id, body, self._terms, id_, reused))
+
+
+Ask = Annotated[Asking, Depends()]
+
+
+def reused() -> Problem:
+    """The answer to a key that stands for another command."""
+    return Problem(
+        422,
+        "idempotency_key_reused",
+        "this Idempotency-Key was used here for another command: give each its own, or ask for the same again",
+    )
+
+
+@router.post("/sessions", status_code=202)
+def open_session(said: b.Opening, ask: Ask, asker: Asker) -> JSONResponse:
+    """Opens a session of a workflow."""
+    session_id, body, command_id = ask.client(asker).opening(
+        said.workflow, said.session_id or ask.id(asker)
+    )
+    return ask.deliver(asker, session_id, body, ask.id(asker) or command_id)
 
 
 @router.post("/sessions/{session_id}/messages", status_code=202)
-def send_message(
-    session_id: str, said: Message, shared: Shared, asker: Asker, response: Response
-) -> dict[str, Any]:
+def send_message(session_id: str, said: b.Message, ask: Ask, asker: Asker) -> JSONResponse:
     """Adds a message to the session's queue."""
-    return accepted(shared.client(asker).send(session_id, said.message), response)
+    return ask.deliver(asker, session_id, ask.client(asker).message(said.message))
 
 
-def accepted(receipt: Receipt, response: Response) -> dict[str, Any]:
-    """What is told of a command that the log has; `position` is for `wait_for` in queries."""
-    status_url = f"/v1/sessions/{receipt.session_id}/commands/{receipt.command_id}"
-    response.headers["Location"] = status_url
-    return {
-        "session_id": receipt.session_id,
-        "command_id": receipt.command_id,
-        "status_url": status_url,
-        "command_position": f"{receipt.partition}:{receipt.offset}",
-    }
+@router.post("/sessions/{session_id}/signals", status_code=202)
+def send_signal(session_id: str, said: b.Signal, ask: Ask, asker: Asker) -> JSONResponse:
+    """Hands a named piece of data to the turn that asks for it."""
+    return ask.deliver(asker, session_id, ask.client(asker).signal_body(said.name, said.data))
+
+
+@router.post("/sessions/{session_id}/turns", status_code=202)
+def start_turn(session_id: str, said: b.Trigger, ask: Ask, asker: Asker) -> JSONResponse:
+    """Asks for a turn without a message."""
+    body = ask.client(asker).trigger_body(said.trigger, said.reason, said.data)
+    return ask.deliver(asker, session_id, body)
+
+
+@router.post("/sessions/{session_id}/artifacts", status_code=202)
+def change_artifact(session_id: str, said: b.Change, ask: Ask, asker: Asker) -> JSONResponse:
+    """Says that a thing outside has another version now; what was proposed from the one before is void."""
+    body = ask.client(asker).artifact_body(said.artifact_id, said.version)
+    return ask.deliver(asker, session_id, body)
+
+
+@router.post("/sessions/{session_id}/approvals/{proposal_id}/decision", status_code=202)
+def decide_approval(
+    session_id: str, proposal_id: str, said: b.Decision, ask: Ask, approver: Approver
+) -> JSONResponse:
+    """Decides the proposal whose action has this digest."""
+    body = ask.client(approver).decision_body(
+        proposal_id, said.digest, said.decision, said.comment, said.data
+    )
+    return ask.deliver(approver, session_id, body)
+
+
+@router.post("/sessions/{session_id}/cancel", status_code=202)
+def cancel(session_id: str, said: b.Reason, ask: Ask, operator: Operator) -> JSONResponse:
+    """Stops the session for good."""
+    return ask.deliver(operator, session_id, ask.client(operator).cancel_body(said.reason))
+
+
+@router.post("/sessions/{session_id}/release", status_code=202)
+def release(session_id: str, said: b.Reason, ask: Ask, operator: Operator) -> JSONResponse:
+    """Lets a held session go on from where it was held."""
+    return ask.deliver(operator, session_id, ask.client(operator).release_body(said.reason))
+
+
+@router.post("/sessions/{session_id}/activities/{activity_id}/resolution", status_code=202)
+def resolve_activity(
+    session_id: str, activity_id: str, said: b.Resolution, ask: Ask, operator: Operator
+) -> JSONResponse:
+    """Says what became of an activity of which nobody knows."""
+    body = ask.client(operator).resolution_body(
+        activity_id, said.resolution, said.result, said.comment
+    )
+    return ask.deliver(operator, session_id, body)
+
+
+@status.get("/sessions/{session_id}/commands/{command_id}")
+def command_status(
+    session_id: str,
+    command_id: str,
+    shared: Shared,
+    viewer: Viewer,
+    response: Response,
+    position: Annotated[
+        str | None, Query(description="The 'command_position' of the answer, such as 0:17.")
+    ] = None,
+) -> b.Fate:
+    """What became of a command."""
+    found = fate_of(shared, viewer, session_id, command_id, position)
+    if found.position:
+        response.headers["Wakeful-Position"] = found.position
+    return found

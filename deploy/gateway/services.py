@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from threading import BoundedSemaphore
 
 from ...commands.client import Client
 from ...commands.identity import Identity
 from ...commands.sending import Outlets
 from ...events.blobs import Blobs
-from ...events.log.protocol import Log
+from ...events.log.kafka_survey import committed_offsets
+from ...events.log.protocol import Log, Place
 from ...projections.pool import Pool
 from ...projections.queries import Queries
 from ..clock import SystemClock
+from ..processes import processors_group
 from ..settings import Settings
 from ..telling.stretches import Readers
 from .authentication import Authenticator
+from .backlog import Backlog, Committed
+from .hooks import Hooks
 from .measured import Measured, processors_lag
 from .principals import Principal
+from .recent import Recent
+from .settings import MIB
 
 CONFIRM_MS = 10_000
 """How long a request waits until the log has its command; after that it is told to ask again under the same id."""
+
+WAITS_MAX = 16
+"""Requests that wait for a verdict at once: each reads for itself. Others are answered without it."""
+
+BEHIND_MAX_S = 60.0
 
 
 class Services:
@@ -35,12 +47,28 @@ class Services:
         identity: Identity,
         blobs: Blobs | None = None,
         clock: SystemClock | None = None,
+        hooks: Hooks | None = None,
+        committed: Committed | None = None,
+        behind_max_s: float = BEHIND_MAX_S,
+        body_max: int = MIB,
     ) -> None:
+        """`committed` tells where the processors are; without it the group on the brokers is asked."""
         self.settings, self.log = settings, log
         self.topics = settings.topics
         self.authenticator = authenticator
+        self.hooks = hooks or Hooks(None)
+        self.body_max = body_max
         self.clock = clock or SystemClock()
         self._identity, self._blobs = identity, blobs
+        self.waits = BoundedSemaphore(WAITS_MAX)
+        self.recent = Recent(log, self.topics.commands, identity, self.clock.now_ms)
+        self.backlog = Backlog(
+            log,
+            self.topics.commands,
+            committed or self._committed,
+            self.clock.now_ms,
+            behind_max_s=behind_max_s,
+        )
         self._outlets = Outlets(log, confirm_ms=CONFIRM_MS)
         self._pool = Pool(settings.postgres_url, settings.namespace)
         self.readers = Readers(log)
@@ -70,7 +98,13 @@ class Services:
             yield found
 
     def close(self) -> None:
-        """Frees producers and connections."""
+        """Frees producers, readers and connections."""
+        self.backlog.close()
+        self.recent.close()
         self._outlets.close()
         self.readers.close()
         self._pool.close()
+
+    def _committed(self, places: Sequence[Place]) -> Mapping[Place, int]:
+        given = self.settings
+        return committed_offsets(given.kafka_servers, processors_group(given), places)

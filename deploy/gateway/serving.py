@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import structlog
 import uvicorn
 
+from ...events.log.protocol import Log
 from ..blobs import blobs_of
 from ..clock import SystemClock
 from ..exits import Exit, Stopped
 from ..identity import identity_of
-from ..processes import opened_log
+from ..processes import existing_partitions, opened_log
 from ..settings import Settings
 from .api_keys import ApiKeys
 from .app import create_app
 from .authentication import Authenticator
 from .console import app as console
+from .hooks import Hooks
+from .oidc import Oidc, Provider
 from .services import Services
 from .settings import GatewaySettings
 
 DRAIN_S = 5
 """How long requests may take to end once the gateway is told to."""
+
+KEEP_ALIVE_S = 75
+"""How long a connection may be idle: longer than the 60 s of common proxies, which must be the ones to close it."""
+
+HEAD_BYTES_MAX = 64 * 1024
+"""Request line and headers."""
 
 logger = structlog.get_logger("wakeful.gateway")
 
@@ -31,42 +41,87 @@ def serve(
     settings: Settings, gateway: GatewaySettings, *, listening: Callable[[str], None]
 ) -> Exit:
     """Answers until it is signalled; `listening` is told the URL once requests can come."""
-    clock = SystemClock()
-    api_keys = ApiKeys(gateway.api_keys)
-    with opened_log(settings, f"{settings.namespace}.gateway") as log:
-        services = Services(
-            settings,
-            log,
-            authenticator=Authenticator(api_keys, clock.now_ms),
-            identity=identity_of(settings, log, role="gateway"),
-            blobs=blobs_of(settings),
-            clock=clock,
+    with (
+        opened_log(settings, f"{settings.namespace}.gateway") as log,
+        opened_services(settings, gateway, log) as services,
+        _bound(gateway) as listener,
+    ):
+        host, port = listener.getsockname()[:2]
+        app = create_app(services)
+        console.mount(app, services, ApiKeys(gateway.api_keys))
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=KEEP_ALIVE_S,
+            timeout_graceful_shutdown=DRAIN_S,
+            h11_max_incomplete_event_size=HEAD_BYTES_MAX,
         )
-        try:
-            with _bound(gateway) as listener:
-                host, port = listener.getsockname()[:2]
-                app = create_app(services)
-                console.mount(app, services, api_keys)
-                config = uvicorn.Config(
-                    app,
-                    log_config=None,
-                    access_log=False,
-                    server_header=False,
-                    timeout_graceful_shutdown=DRAIN_S,
-                )
-                listening(f"http://{host}:{port}")
-                uvicorn.Server(config).run(sockets=[listener])
-        finally:
-            services.close()
+        services.backlog.start()
+        url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        logger.info("gateway started", url=url)
+        listening(url)
+        uvicorn.Server(config).run(sockets=[listener])
+    logger.info("gateway ended")
     return Exit.DONE
 
 
-def _bound(gateway: GatewaySettings) -> socket.socket:
-    """A socket that takes connections from now on, so that its address is true when it is told."""
+@contextmanager
+def opened_services(settings: Settings, gateway: GatewaySettings, log: Log) -> Iterator[Services]:
+    """What requests share, as these settings say; closed at the end. `Stopped` names what is missing."""
+    if existing_partitions(log, settings) is None:
+        raise Stopped(
+            Exit.NOT_FOUND,
+            f"namespace {settings.namespace} has no topics: 'wakeful run APP' or 'wakeful topics apply' makes them, "
+            "or WAKEFUL_NAMESPACE names another",
+        )
+    clock = SystemClock()
+    oidc = _oidc(gateway, clock)
+    services = Services(
+        settings,
+        log,
+        authenticator=Authenticator(ApiKeys(gateway.api_keys), clock.now_ms, oidc=oidc),
+        identity=identity_of(settings, log, role="gateway"),
+        blobs=blobs_of(settings),
+        clock=clock,
+        hooks=Hooks(gateway.hooks),
+        behind_max_s=gateway.lag_max_s,
+        body_max=gateway.body_max,
+    )
     try:
-        return socket.create_server((gateway.host, gateway.port), backlog=512)
+        yield services
+    finally:
+        services.close()
+        if oidc is not None:
+            oidc.close()
+
+
+def _oidc(gateway: GatewaySettings, clock: SystemClock) -> Oidc | None:
+    if gateway.oidc_issuer is None or gateway.oidc_audience is None:
+        return None
+    provider = Provider(
+        gateway.oidc_issuer,
+        gateway.oidc_audience,
+        gateway.oidc_tenant_claim,
+        gateway.oidc_actor_claim,
+        gateway.oidc_roles_claim,
+    )
+    return Oidc(provider, clock.now_ms, lambda: clock.steady_ms() / 1000)
+
+
+@contextmanager
+def _bound(gateway: GatewaySettings) -> Iterator[socket.socket]:
+    """A socket that takes connections from now on, so that its address is true when it is told."""
+    family = socket.AF_INET6 if ":" in gateway.host else socket.AF_INET
+    try:
+        listener = socket.create_server((gateway.host, gateway.port), family=family, backlog=512)
     except OSError as error:
         raise Stopped(
             Exit.UNAVAILABLE,
-            f"cannot listen on {gateway.host}:{gateway.port} ({error.strerror}): set WAKEFUL_HTTP_PORT, 0 for a free one",
+            f"cannot listen on {gateway.host}:{gateway.port} ({error.strerror or error}): set WAKEFUL_HTTP_PORT, 0 for a "
+            "free one, and WAKEFUL_HTTP_HOST to an address of this machine",
         ) from None
+    with listener:
+        yield listener

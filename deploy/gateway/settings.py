@@ -4,21 +4,48 @@
 |---|---|---|
 | `WAKEFUL_HTTP_HOST` | the address it listens on | `127.0.0.1` |
 | `WAKEFUL_HTTP_PORT` | its port; 0 takes a free one | 8400 |
+| `WAKEFUL_HTTP_BODY_MAX` | bytes of a request's body | 1048576 |
+| `WAKEFUL_HTTP_LAG_MAX_S` | seconds that the processors may be behind before commands are told to wait | 60 |
 | `WAKEFUL_API_KEYS` | the file of hashed API keys | `api_keys.json` in the home |
+| `WAKEFUL_HOOKS` | the file of webhooks | none |
+| `WAKEFUL_OIDC_ISSUER` | the OIDC provider, as its tokens name it; https, but on this machine | none |
+| `WAKEFUL_OIDC_AUDIENCE` | for whom tokens must be; needed with an issuer | none |
+| `WAKEFUL_OIDC_TENANT_CLAIM` | the claim that names the tenant; dots go into objects | `tenant` |
+| `WAKEFUL_OIDC_ACTOR_CLAIM` | the claim that names the person | `sub` |
+| `WAKEFUL_OIDC_ROLES_CLAIM` | the claim with the roles, a list or words | `roles` |
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from ..exits import Exit, Stopped
 
 PREFIX = "WAKEFUL_"
 
-NAMES = {"host": "HTTP_HOST", "port": "HTTP_PORT", "api_keys": "API_KEYS"}
+MIB = 1024 * 1024
+
+NAMES = {
+    "host": "HTTP_HOST",
+    "port": "HTTP_PORT",
+    "body_max": "HTTP_BODY_MAX",
+    "lag_max_s": "HTTP_LAG_MAX_S",
+    "api_keys": "API_KEYS",
+    "hooks": "HOOKS",
+    "oidc_issuer": "OIDC_ISSUER",
+    "oidc_audience": "OIDC_AUDIENCE",
+    "oidc_tenant_claim": "OIDC_TENANT_CLAIM",
+    "oidc_actor_claim": "OIDC_ACTOR_CLAIM",
+    "oidc_roles_claim": "OIDC_ROLES_CLAIM",
+}
+
+_ISSUER = re.compile(
+    r"https://[^\s?#]+|http://(?:127\.0\.0\.1|localhost|\[::1\])(?::\d+)?(?:/[^\s?#]*)?"
+)
 
 
 class GatewaySettings(BaseModel):
@@ -28,7 +55,22 @@ class GatewaySettings(BaseModel):
 
     host: str = "127.0.0.1"
     port: int = Field(default=8400, ge=0, le=65_535)
+    body_max: int = Field(default=MIB, ge=1_024, le=64 * MIB)
+    lag_max_s: float = Field(default=60.0, gt=0, le=86_400)
     api_keys: Path
+    hooks: Path | None = None
+    oidc_issuer: str | None = None
+    oidc_audience: str | None = None
+    oidc_tenant_claim: str = "tenant"
+    oidc_actor_claim: str = "sub"
+    oidc_roles_claim: str = "roles"
+
+    @field_validator("oidc_issuer")
+    @classmethod
+    def _issuer(cls, value: str | None) -> str | None:
+        if value is not None and _ISSUER.fullmatch(value) is None:
+            raise ValueError("it should be an https address, such as https://login.example.com")
+        return value
 
 
 def load_gateway_settings(environ: Mapping[str, str], home: Path) -> GatewaySettings:
@@ -38,10 +80,22 @@ def load_gateway_settings(environ: Mapping[str, str], home: Path) -> GatewaySett
         if environ.get(PREFIX + name):
             given[field] = environ[PREFIX + name]
     try:
-        return GatewaySettings.model_validate(given)
+        found = GatewaySettings.model_validate(given)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_context=False)[0]
-        field = str(found["loc"][0])
+        fault = error.errors(include_url=False, include_context=False)[0]
+        field = str(fault["loc"][0])
+        told = fault["msg"].removeprefix("Value error, ").lower()
+        raise Stopped(Exit.USAGE, f"{PREFIX}{NAMES[field]}={given[field]}: {told}") from None
+    _check_together(found)
+    return found
+
+
+def _check_together(found: GatewaySettings) -> None:
+    if found.oidc_issuer is not None and found.oidc_audience is None:
         raise Stopped(
-            Exit.USAGE, f"{PREFIX}{NAMES[field]}={given[field]}: {found['msg'].lower()}"
-        ) from None
+            Exit.USAGE,
+            "WAKEFUL_OIDC_ISSUER is set and WAKEFUL_OIDC_AUDIENCE is not: name the audience that tokens must be for, "
+            "or tokens made for other services would count here",
+        )
+    if found.hooks is not None and not found.hooks.is_file():
+        raise Stopped(Exit.USAGE, f"WAKEFUL_HOOKS={found.hooks}: there is no such file")

@@ -21,7 +21,7 @@ from ...events.headers import BATCH, BATCH_COUNT, DEAD, dead_letter_in
 from ...events.log.protocol import Isolation, Log, NotYet, Place, Record, TransactionalProducer
 from ...events.topics import Topics
 from ..exits import Exit, Stopped
-from .reading import to_the_end
+from ..telling.reading import to_the_end
 
 How = Literal["redriven", "vouched for", "dropped"]
 """`vouched for`: sent back under a signature of whoever did it."""

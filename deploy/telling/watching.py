@@ -6,23 +6,29 @@ The reader stands at the ends of events and outcomes before the command is sent,
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import monotonic
 from types import TracebackType
 from typing import Self
 
+from ...commands.sending import Receipt
 from ...events import records as r
 from ...events.codec import decode_event, decode_outcome
 from ...events.errors import Undecodable
 from ...events.keys import partition_of, session_key
 from ...events.log.protocol import Isolation, Log, Place, Reader, Record
 from ...events.topics import Topics
+from ...projections.tokens import token_of
 
 POLL_MS = 50
 RECORDS_MAX = 500
 
 TOGETHER_MS = 300
 """How long the events of one transaction may take to be read, once the first was."""
+
+LOOK_MS = 400
+"""Between two questions whether the processors are past a command from which no fact has come."""
 
 Fact = r.Event | r.Outcome
 
@@ -68,6 +74,12 @@ class Watch:
         self._reader: Reader = log.reader(Isolation.COMMITTED)
         self._reader.assign({place: ends[place][1] for place in places})
         self._queue: deque[Fact] = deque()
+        self._reached = ends[self._events][1]
+
+    @property
+    def position(self) -> str:
+        """Up to where the session's events were read, as a token: views that have come there show what it saw."""
+        return token_of({self._events: self._reached})
 
     def verdict(self, command_id: str, timeout_ms: int) -> Verdict:
         """What became of the command; its events stay to be read by `rest`."""
@@ -79,11 +91,11 @@ class Watch:
             if isinstance(fact, r.Outcome):
                 if fact.seq is None and fact.command_id == command_id:
                     return Verdict("refused", fact.reason or "", fact.detail or "")
-            elif _came_of(fact, command_id):
+            elif came_of(fact, command_id):
                 self._queue.appendleft(fact)
                 if isinstance(fact.body, r.SessionReleased):
                     return self._released(command_id)
-                verdict = _verdict(fact.body)
+                verdict = verdict_of(fact.body)
                 return Verdict("kept", *held) if verdict.kind == "kept" and held else verdict
         return Verdict("undecided")
 
@@ -140,6 +152,8 @@ class Watch:
         return self._queue.popleft()
 
     def _fact(self, record: Record) -> Fact | None:
+        if record.topic == self._events.topic:
+            self._reached = record.offset + 1
         if record.key != self._key:
             return None
         try:
@@ -148,6 +162,37 @@ class Watch:
             return decode_outcome(record.value, record.headers)
         except Undecodable:
             return None  # written by a later release: a watcher shows what it can
+
+
+def awaited(
+    watch: Watch,
+    receipt: Receipt,
+    *,
+    timeout_ms: int,
+    next_offset: Callable[[Place], int],
+    late_ms: int | None = None,
+    late: Callable[[], None] = lambda: None,
+) -> Verdict:
+    """The verdict on this command; `repeat` where the processors are past it and no fact came of it.
+
+    `next_offset` gives the first command of a partition that they have not decided. Where nobody has decided it after
+    `late_ms`, `late` is called, once.
+    """
+    place = Place(receipt.topic, receipt.partition)
+    since = monotonic()
+    limit = since + timeout_ms / 1000
+    tell_at = limit if late_ms is None else since + late_ms / 1000
+    while True:
+        left_ms = max(0, int((limit - monotonic()) * 1000))
+        verdict = watch.verdict(receipt.command_id, min(LOOK_MS, left_ms))
+        if verdict.kind != "undecided" or monotonic() >= limit:
+            return verdict
+        if monotonic() >= tell_at:
+            late()
+            tell_at = limit  # once: the last word is the answer
+        if next_offset(place) > receipt.offset:
+            verdict = watch.verdict(receipt.command_id, LOOK_MS)  # what came in between
+            return verdict if verdict.kind != "undecided" else Verdict("repeat")
 
 
 def _takes(body: r.EventBody, message_id: str | None) -> bool:
@@ -163,7 +208,7 @@ def _takes(body: r.EventBody, message_id: str | None) -> bool:
             return False
 
 
-def _came_of(fact: r.Event, command_id: str) -> bool:
+def came_of(fact: r.Event, command_id: str) -> bool:
     """Whether the command itself led to it: what the clock owed when the command came by carries its id, and no hash."""
     cause = fact.envelope.cause
     return cause.command_id == command_id and cause.command_hash is not None
@@ -174,7 +219,8 @@ def nondeterminism(body: r.NondeterminismFound) -> str:
     return f"step {body.step}: the history holds {body.expected}, the code gave {body.actual}"
 
 
-def _verdict(body: r.EventBody) -> Verdict:
+def verdict_of(body: r.EventBody) -> Verdict:
+    """What the first fact that a command led to says of it."""
     match body:
         case r.CommandRefused():
             return Verdict("refused", body.reason, body.detail)

@@ -1,0 +1,103 @@
+"""What commands carry over HTTP. Unknown names are refused: a typo must not be taken for nothing said."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from ...commands.check import NAME_LENGTH_MAX
+from ...events.limits import TEXT_MAX
+
+Name = Annotated[str, Field(min_length=1, max_length=NAME_LENGTH_MAX)]
+Text = Annotated[str, Field(max_length=TEXT_MAX)]
+SessionId = Annotated[str, Field(pattern=r"^[A-Za-z0-9._:-]{1,128}$")]
+Digest = Annotated[str, Field(pattern=r"^[0-9a-fA-F]{64}$")]
+
+
+class Body(BaseModel):
+    """See the module."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Opening(Body):
+    """A session of this workflow; its id follows from the Idempotency-Key, or is random, where none is given."""
+
+    workflow: Name
+    session_id: SessionId | None = None
+
+
+class Message(Body):
+    """A message: text, or any JSON."""
+
+    message: JsonValue
+
+
+class Decision(Body):
+    """`digest` is that of the action as it was shown. `data`: the arguments as they should be, or what to answer."""
+
+    decision: Literal["approve", "reject", "edit", "respond"]
+    digest: Digest
+    comment: Text = ""
+    data: JsonValue = None
+
+
+class Signal(Body):
+    """Data for the turn that asks for this name, now or later."""
+
+    name: Name
+    data: JsonValue = None
+
+
+class Trigger(Body):
+    """The kind of occasion that starts a turn, and what it was in words."""
+
+    trigger: Name
+    reason: Text = ""
+    data: JsonValue = None
+
+
+class Change(Body):
+    """A thing outside, which the session relies on, and the version that it has now."""
+
+    artifact_id: Name
+    version: Name
+
+
+class Reason(Body):
+    """Why, for the record."""
+
+    reason: Text = ""
+
+
+class Resolution(Body):
+    """What became of an activity of which nobody knew; `result` is what the tool would have returned."""
+
+    resolution: Literal["completed", "failed"]
+    result: JsonValue = None
+    comment: Text = ""
+
+
+class Accepted(BaseModel):
+    """The log has the command; what becomes of it, `status_url` tells. `command_position` is its place in the log."""
+
+    session_id: str
+    command_id: str
+    status_url: str
+    command_position: str
+
+
+class Fate(Accepted):
+    """What became of a command.
+
+    `applied`; `refused`; `kept`: its session is held, and decides it once released; `held`: released, and held again at
+    once; `repeat`: nothing changed, the session has had it before; `undecided`: ask again. `position` is for reads that
+    shall show it.
+    """
+
+    state: Literal["applied", "refused", "kept", "held", "repeat", "undecided"]
+    reason: str | None = None
+    detail: str | None = None
+    next_step: str | None = None
+    position: str | None = None

@@ -1,0 +1,149 @@
+"""Hooks: who else may send signals, each by its own secret or keys. A file, read again when it changes.
+
+```json
+{"hooks": {"payments": {"tenant": "local", "session": "{/order/id}", "signal": "paid", "secret": "32 characters or more"}}}
+```
+
+| member | what |
+|---|---|
+| `tenant` | whose sessions |
+| `session` | the session's id; `{/order/id}` is a JSON pointer into the body |
+| `signal` | the signal's name |
+| `secret` | what a delivery is signed with (HMAC-SHA-256); a list while it is being replaced |
+| `jwks` | instead of it: the public keys of a detached JWS |
+| `tolerance_s` | how old a delivery may be; default 300, at most 3600 |
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+from joserfc.errors import JoseError
+from joserfc.jwk import KeySet
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from ...commands import inputs
+from ...events.keys import check_id
+from ..exits import Exit, Stopped
+from .problems import Problem
+from .rereading import Reread
+
+SECRET_CHARACTERS_MIN = 32
+
+TOLERANCE_MAX_S = 3_600
+"""Less than what a session remembers of its commands, so that nothing old enough to be forgotten is let in."""
+
+_POINTER = re.compile(r"\{((?:/[^/{}]+)+)\}")
+
+
+class Hook(BaseModel):
+    """See the module."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    tenant: str
+    session: Annotated[str, Field(min_length=1, max_length=400)]
+    signal: str
+    secret: tuple[SecretStr, ...] = ()
+    jwks: KeySet | None = None
+    tolerance_s: int = Field(default=300, ge=1, le=TOLERANCE_MAX_S)
+
+    @field_validator("tenant")
+    @classmethod
+    def _tenant(cls, value: str) -> str:
+        return check_id("tenant", value)
+
+    @field_validator("signal")
+    @classmethod
+    def _signal(cls, value: str) -> str:
+        return inputs.name("signal", value)
+
+    @field_validator("secret", mode="before")
+    @classmethod
+    def _secret(cls, value: Any) -> Any:
+        found = [value] if isinstance(value, str) else value
+        if isinstance(found, list):
+            for one in found:
+                if not isinstance(one, str) or len(one) < SECRET_CHARACTERS_MIN:
+                    raise ValueError(f"a secret has {SECRET_CHARACTERS_MIN} characters or more")
+        return found
+
+    @field_validator("jwks", mode="before")
+    @classmethod
+    def _jwks(cls, value: Any) -> Any:
+        try:
+            found = KeySet.import_key_set(value)
+        except (JoseError, ValueError, TypeError, KeyError):
+            raise ValueError("it is no JWK set with a key that is known") from None
+        if any(key.is_private or key.key_type == "oct" for key in found.keys):
+            raise ValueError("it has private keys: give the public halves alone")
+        return found
+
+    @model_validator(mode="after")
+    def _signed(self) -> Hook:
+        if bool(self.secret) == (self.jwks is not None):
+            raise ValueError("give either a secret or jwks: a delivery must be signed")
+        return self
+
+    def session_of(self, body: Any) -> str:
+        """The id of the session that this delivery is for; `Problem` 422 where the body does not say."""
+        made = _POINTER.sub(lambda match: _text_at(body, match[1]), self.session)
+        return check_id("session id", made)
+
+
+class Hooks(Reread[dict[str, Hook]]):
+    """The hooks of a file, as they are now; none where there is no file."""
+
+    def __init__(self, path: Path | None) -> None:
+        """`Stopped` says what is wrong with the file."""
+        super().__init__(path, read_hooks, {})
+
+    def find(self, name: str) -> Hook | None:
+        """The hook of this name."""
+        return self.now().get(name)
+
+
+def read_hooks(path: Path) -> dict[str, Hook]:
+    """The hooks in this file, by name; `Stopped` where it is damaged, without a secret in the sentence."""
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8"))["hooks"]
+        return {inputs.name("hook", name): Hook.model_validate(row) for name, row in rows.items()}
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        told = f"{'.'.join(map(str, found['loc']))}: {found['msg']}"
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        told = str(error)
+    raise Stopped(Exit.USAGE, f"the hooks in {path} cannot be used ({told}): mend the file")
+
+
+def _text_at(body: Any, pointer: str) -> str:
+    value = body
+    for part in pointer[1:].split("/"):
+        name = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, dict) and name in value:
+            value = value[name]
+        elif isinstance(value, list) and name.isdecimal() and int(name[:9]) < len(value):
+            value = value[int(name[:9])]
+        else:
+            raise _no_session(pointer, "there is nothing")
+    if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
+        return str(value)
+    raise _no_session(pointer, f"there is {type(value).__name__} and no text")
+
+
+def _no_session(pointer: str, why: str) -> Problem:
+    told = (
+        f"this hook takes the session from {pointer} of the body, and {why}: deliver it with that"
+    )
+    return Problem(422, "no_session", told)
