@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ....events.errors import Rejected, Transient
+from ....projections.pages import Cursors
 from ..api_keys import ApiKeys
 from ..problems import Problem
 from ..services import Services
@@ -46,7 +47,7 @@ logger = structlog.get_logger("wakeful.console")
 def console_app(services: Services, api_keys: ApiKeys, signer: Signer) -> FastAPI:
     """The console over these services; mounted at `/console`."""
     app = FastAPI(title="Wakeful console", docs_url=None, redoc_url=None, openapi_url=None)
-    app.state.console = Console(services, api_keys, signer)
+    app.state.console = Console(services, api_keys, signer, Cursors(services.settings.digest_key))
     for module in (
         *(entry, overview, approvals, deciding, sessions, session, ledger, letters, assets),
     ):

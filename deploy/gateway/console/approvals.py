@@ -7,34 +7,39 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
+from ....projections.listings import APPROVALS
 from ..principals import May
 from ..problems import Problem
+from ..viewing import page_of
+from .asking import verdict_of
 from .pages import render, url
 from .proposals import Proposal, difference, proposal_of
-from .verdicts import verdict_of
 from .visits import Looking, Visit
 
 router = APIRouter()
 
 STATUSES = ("requested", "granted", "rejected", "answered", "voided", "expired", "withdrawn")
 
+PAGE = 50
+"""Rows of one page of the inbox."""
+
 SHOWN_MAX = 200
-"""Rows of the inbox; the oldest come first, and more come up as these are decided."""
+"""Open ones among which the next to be decided is looked for."""
 
 LINK_MS = 30 * 24 * 3_600_000
 """How long a link to an approval leads there."""
 
 
 @router.get("/approvals")
-def inbox(request: Request, visit: Looking, status: str = "requested") -> Response:
-    """The open ones, the oldest first; or those of another status."""
-    return render(request, visit, "approvals.html", **_listed(visit, status))
+def inbox(request: Request, visit: Looking, status: str = "requested", after: str = "") -> Response:
+    """The open ones, the next to expire first; or those of another status, the newest first."""
+    return render(request, visit, "approvals.html", **_listed(visit, status, after))
 
 
 @router.get("/live/approvals")
-def live(request: Request, visit: Looking, status: str = "requested") -> Response:
+def live(request: Request, visit: Looking, status: str = "requested", after: str = "") -> Response:
     """Its part that changes."""
-    return render(request, visit, "approvals_part.html", **_listed(visit, status))
+    return render(request, visit, "approvals_part.html", **_listed(visit, status, after))
 
 
 @router.get("/approvals/{session_id}/{proposal_id}")
@@ -52,7 +57,7 @@ def watched(
 ) -> Response:
     """What happened since the page was opened; nothing to be swapped while nothing did."""
     with visit.services.queries(visit.principal) as views:
-        rows = views.session(session_id)
+        rows = views.session(session_id, tenant=visit.principal.tenant)
     if rows and rows[0]["seq"] == seq:
         return Response(status_code=204)
     found = proposal_of(visit, session_id, proposal_id)
@@ -84,7 +89,9 @@ def shown(visit: Visit, found: Proposal, command: str, **more: Any) -> dict[str,
     """What the page of one approval is told."""
     row = found.row
     with visit.services.queries(visit.principal) as views:
-        queue = views.approvals(limit=SHOWN_MAX)
+        queue = page_of(
+            views, visit.console.cursors, APPROVALS, {"open": 1}, limit=SHOWN_MAX, cursor=None
+        ).rows
     places = [(one["session_id"], one["proposal_id"]) for one in queue]
     here = (row["session_id"], row["proposal_id"])
     at = places.index(here) if here in places else -1
@@ -113,15 +120,19 @@ def shown(visit: Visit, found: Proposal, command: str, **more: Any) -> dict[str,
     }
 
 
-def _listed(visit: Visit, status: str) -> dict[str, Any]:
-    if status not in (*STATUSES, "all"):
+def _listed(visit: Visit, status: str, after: str) -> dict[str, Any]:
+    if status not in STATUSES:
         raise Problem(422, "unknown_status", f"status {status!r} is none: {', '.join(STATUSES)}")
+    wanted: dict[str, str | int] = {"open": 1} if status == "requested" else {"status": status}
     with visit.services.queries(visit.principal) as views:
-        rows = views.approvals(status=None if status == "all" else status, limit=SHOWN_MAX)
+        found = page_of(
+            views, visit.console.cursors, APPROVALS, wanted, limit=PAGE, cursor=after or None
+        )
     return {
         "now_ms": visit.console.now_ms,
-        "rows": rows,
+        "rows": found.rows,
+        "after": after,
+        "following": found.next_cursor or "",
         "status": status,
-        "statuses": (*STATUSES, "all"),
-        "most": SHOWN_MAX,
+        "statuses": STATUSES,
     }

@@ -11,9 +11,9 @@ from ....events.verdicts import APPROVE, EDIT, REJECT, RESPOND
 from ..principals import May
 from ..problems import Problem
 from .approvals import shown
+from .asking import ask
 from .pages import pretty, render, url
 from .proposals import Proposal, changes, difference, edited, proposal_of
-from .verdicts import await_verdict
 from .visits import Posting, Visit
 
 router = APIRouter()
@@ -62,6 +62,7 @@ def decide(
     comment: Text = "",
     answer: Text = "",
     arguments: Json = "",
+    once: Text = "",
 ) -> Response:
     """Sends the answer, waits a moment for the session's verdict, and shows both on the approval's page."""
     visit.principal.require(May.DECIDE)
@@ -78,16 +79,15 @@ def decide(
         told = {"draft": arguments, "wrong": problem.detail, "comment": comment}
         page = shown(visit, found, "", status_code=422, **told)
         return render(request, visit, "approval.html", **page)
-    receipt = visit.services.client(visit.principal).decide(
-        session_id,
+    body = visit.services.client(visit.principal).decision_body(
         proposal_id,
         found.row["digest"],
-        decision,  # type: ignore[arg-type]  # the form's pattern has these four
+        decision,  # the form's pattern has these four
         comment if decision != RESPOND else "",
-        data=data,
+        data,
     )
-    await_verdict(visit, receipt)
-    to = url("approvals", session_id, proposal_id, command=receipt.command_id)
+    asked = ask(visit, request, once, session_id, body)
+    to = url("approvals", session_id, proposal_id, command=asked.command_id)
     return RedirectResponse(to, 303)
 
 

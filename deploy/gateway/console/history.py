@@ -1,17 +1,15 @@
-"""A session's events for its page: read from the log once, then only what came since. Losing it costs one more read."""
+"""A session's events for its page: read from where the views say that they lie, once; then only what came since."""
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from typing import Any
 
-from ....events.codec import decode_event
-from ....events.errors import Undecodable
-from ....events.keys import partition_of, session_key
-from ....events.log.protocol import Isolation, Place
+from ....events.keys import session_key
 from ....events.records import Event
-from ...telling.reading import to_the_end
+from ...telling.stretches import STRETCHES_MAX, events_behind, place_of
 from .visits import Visit
 
 SESSIONS_MAX = 64
@@ -20,33 +18,33 @@ SESSIONS_MAX = 64
 EVENTS_MAX = 20_000
 """The last so many events of a session are told; a fold of fewer than all is no state."""
 
-SKEW_MS = 1_000
-"""The log's clocks differ a little."""
+AT_ONCE = 1_000
+"""Events of one read."""
 
 
 @dataclass(slots=True)
 class _Read:
-    """What was read of one session: its events, and where to go on; one thread at a time reads on."""
+    """What was read of one session, and where its last event lies; one thread at a time reads on."""
 
-    next_offset: int | None = None
+    offset: int = -1
     events: list[Event] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 class Histories:
-    """Safe to use from several threads."""
+    """Safe to use from several threads. Losing what it remembers costs one more read."""
 
     def __init__(self) -> None:
         self._read: OrderedDict[tuple[str, str], _Read] = OrderedDict()
         self._lock = threading.Lock()
 
-    def events(self, visit: Visit, session_id: str, opened_ms: int, seq: int) -> list[Event]:
+    def events(self, visit: Visit, session_id: str, seq: int) -> list[Event]:
         """The events up to this number or further, the oldest first; the last `EVENTS_MAX` of them."""
-        tenant = visit.principal.tenant
-        found = self._of(tenant, session_id)
+        found = self._of(visit.principal.tenant, session_id)
         with found.lock:
-            if not found.events or found.events[-1].envelope.seq < seq:
-                _read_on(visit, session_key(tenant, session_id), found, opened_ms)
+            while not found.events or found.events[-1].envelope.seq < seq:
+                if not _read_on(visit, session_id, found):
+                    break
             return list(found.events)
 
     def _of(self, tenant: str, session_id: str) -> _Read:
@@ -58,22 +56,26 @@ class Histories:
             return found
 
 
-def _read_on(visit: Visit, key: bytes, found: _Read, opened_ms: int) -> None:
-    log, topic = visit.services.log, visit.services.topics.events
-    place = Place(topic, partition_of(key, log.partitions(topic)))
-    start = found.next_offset
-    if start is None:
-        start = log.offsets_at([place], max(0, opened_ms - SKEW_MS))[place]
-    end = log.ends([place], Isolation.COMMITTED)[place][1]
-    for record in to_the_end(log, {place: start}):
-        end = max(end, record.offset + 1)
-        if record.key != key:
-            continue
-        try:
-            event = decode_event(record.value, record.headers)
-        except Undecodable:
-            continue  # the session is held for it, which its row says
-        if not found.events or event.envelope.seq > found.events[-1].envelope.seq:
-            found.events.append(event)
+def _read_on(visit: Visit, session_id: str, found: _Read) -> bool:
+    """Reads some more; false where there is none."""
+    services, tenant = visit.services, visit.principal.tenant
+
+    def find(seq: int) -> list[dict[str, Any]]:
+        with services.queries(visit.principal) as views:
+            return views.stretches(session_id, tenant=tenant, behind_seq=seq, limit=STRETCHES_MAX)
+
+    with services.readers.lent() as reader:
+        more = events_behind(
+            reader,
+            place_of(services.log, services.topics.events, tenant, session_id),
+            session_key(tenant, session_id),
+            find,
+            behind_seq=found.events[-1].envelope.seq if found.events else 0,
+            behind_offset=found.offset,
+            limit=AT_ONCE,
+        )
+    found.events += [event for event, _ in more]
     del found.events[:-EVENTS_MAX]
-    found.next_offset = end
+    if more:
+        found.offset = more[-1][1].offset
+    return bool(more)

@@ -38,7 +38,11 @@ def page(request: Request, visit: Looking, all: str = "") -> Response:  # noqa: 
         all_of_them=bool(all),
         tenant=visit.principal.tenant,
     )
-    rows = [_row(record, found.marks.get(id_of(record))) for record in reversed(found.records)]
+    rows = [
+        _row(record, found.marks.get(id_of(record)))
+        for record in reversed(found.records)
+        if _is_mine(visit, record)
+    ]
     told = {"rows": rows, "all": all, "now_ms": visit.console.now_ms, "most": SHOWN_MAX}
     return render(request, visit, "letters.html", **told)
 
@@ -77,14 +81,23 @@ def deal_with(
 
 
 def _find(visit: Visit, letter: str) -> tuple[Record, Mark | None]:
+    unknown = Problem(404, "unknown_letter", f"no dead letter {letter!r} here")
     try:
-        return find_letter(
+        record, mark = find_letter(
             visit.services.log, visit.services.topics, letter, tenant=visit.principal.tenant
         )
     except Stopped as stopped:
         if stopped.code not in (Exit.NOT_FOUND, Exit.USAGE):
             raise
-        raise Problem(404, "unknown_letter", f"no dead letter {letter!r} here") from None
+        raise unknown from None
+    if not _is_mine(visit, record):
+        raise unknown
+    return record, mark
+
+
+def _is_mine(visit: Visit, record: Record) -> bool:
+    """Whether its key names this tenant: what names nobody is shown on the command line alone."""
+    return (record.key or b"").startswith(f"{visit.principal.tenant}/".encode())
 
 
 def _row(record: Record, mark: Mark | None) -> dict[str, Any]:

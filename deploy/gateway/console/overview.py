@@ -1,16 +1,19 @@
-"""The first page: what runs, waits and is held, how far behind the views are, and three charts of the last hour."""
+"""The first page: what runs, waits and is held, how far behind its readers are, and three charts of the last hour."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from ....projections.overview import BUCKET_MS, COUNTED_MAX, WINDOW_MS, Overview, overview
+from ....events.errors import Transient
+from ....projections.counts import AGES_MS, BUCKET_MS, BUCKETS, COUNTED_MAX, Counts, counts
+from ....projections.listings import APPROVALS, SESSIONS
+from ....projections.tools import tools
+from ...telling.text import span
+from ..viewing import page_of
 from . import charts
 from .pages import render
 from .visits import Looking, Visit
@@ -23,7 +26,8 @@ CACHED_MS = 2_000
 SHOWN = 8
 """Rows of each short list."""
 
-TOOLS_MAX = 12
+FOR_PEOPLE = ("approval", "uncertain", "signal", "inbox")
+"""Waits that somebody outside ends; the others end by themselves."""
 
 _seen: dict[tuple[int, str], tuple[int, dict[str, Any]]] = {}
 
@@ -52,99 +56,98 @@ def _looked(visit: Visit) -> dict[str, Any]:
 
 
 def _look(visit: Visit, now_ms: int) -> dict[str, Any]:
+    cursors = visit.console.cursors
     with visit.services.queries(visit.principal) as views:
-        found = overview(views, now_ms)
+        found = counts(views, now_ms)
         lag = views.lag()
-        held = views.sessions(status="Recovering", limit=SHOWN)
-        doubts = views.ledger(in_doubt=True, limit=SHOWN)
-        approvals = views.approvals(limit=SHOWN)
-        newest = views.sessions(limit=SHOWN)
+        told = {
+            "held": page_of(views, cursors, SESSIONS, {"held": 1}, limit=SHOWN, cursor=None).rows,
+            "doubts": views.ledger(tenant=visit.principal.tenant, in_doubt=True, limit=SHOWN),
+            "approvals": page_of(
+                views, cursors, APPROVALS, {"open": 1}, limit=SHOWN, cursor=None
+            ).rows,
+            "newest": page_of(views, cursors, SESSIONS, {}, limit=SHOWN, cursor=None).rows,
+            "tools": tools(views, now_ms - BUCKET_MS * BUCKETS),
+        }
+    waiting_ms, waiting = _undecided(visit)
     return {
+        **told,
         "now_ms": now_ms,
         "found": found,
+        "in_doubt": sum(found.waits["uncertain"]),
         "most": COUNTED_MAX,
         "throughput": throughput(found),
         "ages": wait_ages(found),
         "failures": failures(found),
-        "tools": tools(found.steps),
         "behind_records": sum(row["records_behind"] or 0 for row in lag),
         "behind_ms": int(1000 * max((row["seconds_behind"] or 0 for row in lag), default=0)),
+        "undecided": waiting,
+        "undecided_ms": waiting_ms,
         "projected": bool(lag),
-        "held": held,
-        "doubts": doubts,
-        "approvals": approvals,
-        "newest": newest,
     }
 
 
-def throughput(found: Overview) -> charts.Chart:
-    """Steps that ended, per slice of the window: completed, and not."""
-    done, bad = _by_bucket(found)
-    slots = [
-        (label, (("completed", done[n]), ("failed", bad[n])))
-        for n, label in enumerate(_labels(found))
-    ]
-    steps, minutes = sum(done.values()) + sum(bad.values()), WINDOW_MS // 60_000
-    words = f"{steps} steps ended in the last {minutes} minutes, {sum(bad.values())} of them without a result."
-    return charts.bars("Throughput", slots, words=words, labels=_some(len(slots)))
+def _undecided(visit: Visit) -> tuple[int | None, int]:
+    """How old the oldest command is that no processor has decided, and how many there are; null where nobody can tell."""
+    try:
+        found = visit.services.processors_lag.get()
+    except Transient:
+        return None, 0
+    oldest = max((row["seconds"] for row in found), default=0)
+    return int(1000 * oldest), sum(row["records"] for row in found)
 
 
-def failures(found: Overview) -> charts.Chart:
-    """The share of steps that ended without a result, per slice, in percent."""
-    done, bad = _by_bucket(found)
+def throughput(found: Counts) -> charts.Chart:
+    """Steps that were asked for, per slice: those that ended badly by now on top."""
     slots = []
-    for n, label in enumerate(_labels(found)):
-        total = done[n] + bad[n]
-        slots.append((label, (("failed", round(100 * bad[n] / total) if total else 0),)))
-    total, failed = sum(done.values()) + sum(bad.values()), sum(bad.values())
-    share = f"{100 * failed / total:.1f} %" if total else "none"
-    words = f"Of {total} steps in the last hour {share} failed or came into doubt."
+    for label, one in zip(_labels(found), found.slices, strict=True):
+        bad = one.counts["failed"] + one.counts["uncertain"]
+        slots.append((label, (("steps", one.counts["steps"] - bad), ("failed", bad))))
+    steps = sum(one.counts["steps"] for one in found.slices)
+    opened = sum(one.counts["opened"] for one in found.slices)
+    words = f"In the last hour {steps} steps were asked for, and {opened} sessions opened."
+    return charts.bars("Steps", slots, words=words, labels=_some(len(slots)))
+
+
+def failures(found: Counts) -> charts.Chart:
+    """The share of the steps of each slice that failed or came into doubt, in percent."""
+    slots = []
+    for label, one in zip(_labels(found), found.slices, strict=True):
+        steps, bad = one.counts["steps"], one.counts["failed"] + one.counts["uncertain"]
+        slots.append((label, (("failed", round(100 * bad / steps) if steps else 0),)))
+    steps = sum(one.counts["steps"] for one in found.slices)
+    bad = sum(one.counts["failed"] + one.counts["uncertain"] for one in found.slices)
+    refused = sum(one.counts["refused"] for one in found.slices)
+    share = f"{100 * bad / steps:.1f} %" if steps else "none"
+    words = f"Of {steps} steps {share} failed or came into doubt; {refused} commands were refused."
     return charts.bars("Failure rate, %", slots, words=words, labels=_some(len(slots)))
 
 
-def wait_ages(found: Overview) -> charts.Chart:
-    """How long the sessions that wait have waited."""
-    slots = [(name, (("waiting", count),)) for name, count in found.ages]
-    told = ", ".join(f"{count} for {name}" for name, count in found.ages if count)
-    words = f"Sessions that wait: {told}." if told else "No session waits."
-    return charts.bars("Wait ages", slots, words=words, labels=range(len(slots)))
+def wait_ages(found: Counts) -> charts.Chart:
+    """How long sessions have waited: for somebody outside, and on top for what ends by itself."""
+    slots = []
+    for number, label in enumerate(_ages()):
+        people = sum(found.waits[kind][number] for kind in FOR_PEOPLE)
+        itself = sum(ages[number] for kind, ages in found.waits.items() if kind not in FOR_PEOPLE)
+        slots.append((label, (("waiting", people), ("steps", itself))))
+    told = ", ".join(f"{sum(ages)} for {kind}" for kind, ages in found.waits.items() if sum(ages))
+    words = f"Sessions wait: {told}." if told else "No session waits."
+    return charts.bars("Waits by age", slots, words=words, labels=range(len(slots)))
 
 
-def tools(steps: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Per tool how many steps ended, failed, were tried again, and how long one took; the busiest first."""
-    found: dict[str, Counter[str]] = defaultdict(Counter)
-    for row in steps:
-        tool = found[row["action"]]
-        tool["ended"] += row["count"]
-        tool["again"] += int(row["again"] or 0)
-        tool["took_ms"] += int(row["took_ms"] or 0)
-        if row["status"] != "completed":
-            tool[row["status"]] += row["count"]
-    told: list[dict[str, Any]] = [
-        {
-            "name": name,
-            "ended": tool["ended"],
-            "failed": tool["failed"],
-            "uncertain": tool["uncertain"],
-            "again": tool["again"],
-            "mean_ms": tool["took_ms"] // max(1, tool["ended"]),
-        }
-        for name, tool in found.items()
+def _ages() -> list[str]:
+    names = [f"< {_round(end)}" for end in AGES_MS[:-1]]
+    return [*names, f"> {_round(AGES_MS[-2])}"]
+
+
+def _round(ms: int) -> str:
+    return span(ms).replace(".0", "")
+
+
+def _labels(found: Counts) -> list[str]:
+    return [
+        datetime.fromtimestamp(one.since_ms / 1000, UTC).strftime("%H:%M") for one in found.slices
     ]
-    return sorted(told, key=lambda tool: -found[tool["name"]]["ended"])[:TOOLS_MAX]
-
-
-def _by_bucket(found: Overview) -> tuple[Counter[int], Counter[int]]:
-    done: Counter[int] = Counter()
-    bad: Counter[int] = Counter()
-    for row in found.steps:
-        (bad if row["status"] in ("failed", "uncertain") else done)[row["bucket"]] += row["count"]
-    return done, bad
-
-
-def _labels(found: Overview) -> list[str]:
-    starts = range(found.since_ms, found.since_ms + WINDOW_MS, BUCKET_MS)
-    return [datetime.fromtimestamp(at / 1000, UTC).strftime("%H:%M") for at in starts]
 
 
 def _some(count: int) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -100,6 +101,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     made.globals["url"] = url
+    made.globals["fresh"] = lambda: secrets.token_hex(12)
     made.globals["file"] = lambda name: url("static", version_of(name), name)
     filters: Mapping[str, Any] = {
         "pretty": pretty,

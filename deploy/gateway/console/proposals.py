@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....events import records as r
+from ....events.keys import ID
 from ....events.verdicts import EDIT, RESPOND
 from ...telling.story import ALONE
 from ...telling.words import as_json
 from ..problems import Problem
 from .history import Histories
-from .pages import ms_of, pretty
+from .pages import pretty
 from .visits import Visit
 
 ALL_OF_A_SESSION = 1_000
@@ -78,17 +79,21 @@ class Proposal:
 
 def proposal_of(visit: Visit, session_id: str, proposal_id: str) -> Proposal:
     """The approval; `Problem` 404 where there is none, in the same words where it is another tenant's."""
+    tenant = visit.principal.tenant
+    row, rows, sessions = None, [], []
     with visit.services.queries(visit.principal) as views:
-        rows = views.approvals(session_id=session_id, status=None, limit=ALL_OF_A_SESSION)
-        sessions = views.session(session_id)
-    row = next((one for one in rows if one["proposal_id"] == proposal_id), None)
+        if ID.fullmatch(session_id) and proposal_id.isprintable():
+            row = views.approval(session_id, proposal_id, tenant=tenant)
+            rows = views.approvals(
+                tenant=tenant, session_id=session_id, status=None, limit=ALL_OF_A_SESSION
+            )
+            sessions = views.session(session_id, tenant=tenant)
     if row is None or not sessions:
         raise Problem(
             404, "unknown_approval", f"no approval {proposal_id!r} of a session {session_id!r} here"
         )
     session = sessions[0]
-    opened_ms = ms_of(session["opened_at"]) or 0
-    events = histories.events(visit, session_id, opened_ms, session["seq"])
+    events = histories.events(visit, session_id, session["seq"])
     asked, since = _since(events, proposal_id)
     relies_on = () if asked is None else asked.relies_on
     successor = next((one for one in rows if one["supersedes"] == proposal_id), None)

@@ -11,18 +11,18 @@ from fastapi import APIRouter, Form, Request
 from fastapi.responses import RedirectResponse, Response
 
 from ....commands.client import Client
-from ....commands.sending import Receipt
+from ....commands.models import CommandBody
 from ....events.keys import session_key
 from ...telling.dealing import letters_of
 from ...telling.explained import Found, explained, folded
 from ...telling.story import tell
 from ..principals import May
 from ..problems import Problem
-from .history import SKEW_MS
+from ..reads import session_row
+from .asking import ask, verdict_of
 from .pages import ms_of, render, url
 from .proposals import histories
 from .timeline import timeline
-from .verdicts import await_verdict, verdict_of
 from .visits import Looking, Posting, Visit
 
 router = APIRouter()
@@ -31,6 +31,9 @@ TURNS_SHOWN = 10
 """The newest turns; the others a link shows."""
 
 TURNS_MAX = 500
+
+SKEW_MS = 1_000
+"""The log's clocks differ a little."""
 
 ROWS_MAX = 100
 
@@ -77,72 +80,62 @@ class Asked:
     activity_id: str
 
 
-Ask = Callable[[Client, str, Asked], Receipt]
+Body = Callable[[Client, Asked], CommandBody]
 
-ASKS: dict[str, tuple[May, Ask]] = {
-    "message": (May.ASK, lambda client, id_, asked: client.send(id_, _needed(asked.text))),
-    "signal": (
-        May.ASK,
-        lambda client, id_, asked: client.signal(id_, asked.name, _json(asked.text)),
-    ),
-    "cancel": (May.OPERATE, lambda client, id_, asked: client.cancel(id_, asked.text)),
-    "release": (May.OPERATE, lambda client, id_, asked: client.release(id_, asked.text)),
+ASKS: dict[str, tuple[May, Body]] = {
+    "message": (May.ASK, lambda client, said: client.message(_needed(said.text))),
+    "signal": (May.ASK, lambda client, said: client.signal_body(said.name, _json(said.text))),
+    "cancel": (May.OPERATE, lambda client, said: client.cancel_body(said.text)),
+    "release": (May.OPERATE, lambda client, said: client.release_body(said.text)),
     "completed": (
         May.OPERATE,
-        lambda client, id_, asked: client.resolve(
-            id_, asked.activity_id, "completed", _json(asked.text), asked.name
+        lambda client, said: client.resolution_body(
+            said.activity_id, "completed", _json(said.text), said.name
         ),
     ),
     "failed": (
         May.OPERATE,
-        lambda client, id_, asked: client.resolve(
-            id_, asked.activity_id, "failed", comment=asked.name
-        ),
+        lambda client, said: client.resolution_body(said.activity_id, "failed", None, said.name),
     ),
 }
 """What may be asked from the page: the permission, and the command."""
 
 
 @router.post("/sessions/{session_id}/ask/{what}")
-def ask(
+def asked_for(
+    request: Request,
     visit: Posting,
     session_id: str,
     what: str,
     text: Text = "",
     name: Text = "",
     activity_id: Text = "",
+    once: Text = "",
 ) -> Response:
     """Sends the command, waits a moment for the verdict, and shows it on the session's page."""
     if what not in ASKS:
         raise Problem(404, "unknown_action", f"nothing is called {what!r} here")
-    permission, send = ASKS[what]
+    permission, body_of = ASKS[what]
     visit.principal.require(permission)
     _row(visit, session_id)
-    receipt = send(
-        visit.services.client(visit.principal), session_id, Asked(text, name, activity_id)
-    )
-    await_verdict(visit, receipt)
-    return RedirectResponse(url("sessions", session_id, command=receipt.command_id), 303)
+    client = visit.services.client(visit.principal)
+    found = ask(visit, request, once, session_id, body_of(client, Asked(text, name, activity_id)))
+    return RedirectResponse(url("sessions", session_id, command=found.command_id), 303)
 
 
 def _row(visit: Visit, session_id: str) -> dict[str, Any]:
     with visit.services.queries(visit.principal) as views:
-        rows = views.session(session_id)
-    if not rows:
-        raise Problem(404, "unknown_session", f"no session {session_id!r} here")
-    return rows[0]
+        return session_row(views, session_id, visit.principal.tenant)
 
 
 def _looked(visit: Visit, session_id: str, turns: int) -> dict[str, Any]:
     with visit.services.queries(visit.principal) as views:
-        rows = views.session(session_id)
-        if not rows:
-            raise Problem(404, "unknown_session", f"no session {session_id!r} here")
-        approvals = views.approvals(session_id=session_id, limit=ROWS_MAX)
-        doubts = views.ledger(session_id=session_id, in_doubt=True, limit=ROWS_MAX)
-    row = rows[0]
+        row = session_row(views, session_id, visit.principal.tenant)
+        mine = {"tenant": visit.principal.tenant, "session_id": session_id}
+        approvals = views.approvals(**mine, limit=ROWS_MAX)
+        doubts = views.ledger(**mine, in_doubt=True, limit=ROWS_MAX)
     opened_ms = ms_of(row["opened_at"]) or 0
-    events = histories.events(visit, session_id, opened_ms, row["seq"])
+    events = histories.events(visit, session_id, row["seq"])
     told = explained(
         Found(row, approvals, doubts),
         tell(events),

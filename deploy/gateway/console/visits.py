@@ -14,6 +14,7 @@ from urllib.parse import quote
 from fastapi import Depends, Form, Request
 from fastapi.responses import Response
 
+from ....projections.pages import Cursors
 from ..api_keys import ApiKey, ApiKeys
 from ..principals import May, Principal, permissions_of
 from ..problems import Problem
@@ -45,6 +46,7 @@ class Console:
     services: Services
     api_keys: ApiKeys
     signer: Signer
+    cursors: Cursors
 
     @property
     def now_ms(self) -> int:
