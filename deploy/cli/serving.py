@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from ..exits import Exit, Stopped
+from ..settings import Settings
 from .context import AsJson, settings
 
 app = typer.Typer(help="API keys of the gateway: make, list and revoke them.", no_args_is_help=True)
@@ -18,8 +19,17 @@ KeyId = Annotated[
 ]
 
 
-def serve() -> int:
-    """Serve HTTP: commands, queries, the live stream. WAKEFUL_HTTP_PORT=8400. Ends with SIGTERM or Ctrl-C."""
+def serve(
+    *,
+    console_link: Annotated[
+        bool,
+        typer.Option(
+            "--console-link",
+            help="Print a link that signs you in to the console, once, as operator.",
+        ),
+    ] = False,
+) -> int:
+    """Serve HTTP: commands, queries, the live stream, the console. WAKEFUL_HTTP_PORT=8400. Ends with SIGTERM or Ctrl-C."""
     from .output import note
 
     given = settings()
@@ -32,7 +42,30 @@ def serve() -> int:
             f"the gateway needs {error.name}, which is not installed: pip install 'wakeful[gateway]'",
         ) from None
     gateway = load_gateway_settings(os.environ, given.home)
-    return serve_until_signalled(given, gateway, listening=lambda url: note(f"listening on {url}"))
+
+    def listening(url: str) -> None:
+        note(f"listening on {url}; the console is {url}/console/")
+        if console_link:
+            note(f"sign in once, within ten minutes: {sign_in_link(given, gateway.api_keys, url)}")
+
+    return serve_until_signalled(given, gateway, listening=listening)
+
+
+def sign_in_link(given: Settings, api_keys: Path, base_url: str) -> str:
+    """A link by which whoever runs this signs in to the console once, as an operator."""
+    from ..clock import SystemClock
+    from ..gateway.console.one_time import new_link
+    from ..gateway.console.signing import signer_in
+
+    return new_link(
+        signer_in(given.home),
+        api_keys,
+        base_url=base_url.replace("://0.0.0.0", "://127.0.0.1").replace("://[::]", "://[::1]"),
+        tenant=given.tenant,
+        actor=given.actor,
+        roles=("operator",),
+        now_ms=SystemClock().now_ms(),
+    )
 
 
 @app.command()

@@ -11,7 +11,7 @@ from ....projections.listings import APPROVALS
 from ..principals import May
 from ..problems import Problem
 from ..viewing import page_of
-from .asking import verdict_of
+from .asking import caught_up, verdict_of
 from .pages import render, url
 from .proposals import Proposal, difference, proposal_of
 from .visits import Looking, Visit
@@ -44,9 +44,15 @@ def live(request: Request, visit: Looking, status: str = "requested", after: str
 
 @router.get("/approvals/{session_id}/{proposal_id}")
 def one(
-    request: Request, visit: Looking, session_id: str, proposal_id: str, command: str = ""
+    request: Request,
+    visit: Looking,
+    session_id: str,
+    proposal_id: str,
+    command: str = "",
+    at: str = "",
 ) -> Response:
-    """One approval; with `command` also what became of the answer that was given here."""
+    """One approval; with `command` also what became of the answer that was given here, and `at` where the views show it."""
+    caught_up(visit, at)
     found = proposal_of(visit, session_id, proposal_id)
     return render(request, visit, "approval.html", **shown(visit, found, command))
 

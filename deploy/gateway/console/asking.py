@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 
 from fastapi import Request
 
 from ....commands.models import CommandBody
+from ....events.errors import InvalidKey, Transient
+from ....projections.tokens import positions_of
 from ..delivering import Asked, deliver, keyed_id
 from ..fates import fate_of
 from ..problems import Problem
 from ..terms import Terms
 from .visits import Visit
+
+VIEWS_MS = 3_000
+"""How long a page waits for the views to show what was asked for from it."""
+
+POSITION_MAX = 4_000
 
 WAIT_S = 8
 """How long a form waits for the verdict; a page that has none shows it as soon as it is there."""
@@ -26,6 +34,7 @@ class Verdict:
     state: str
     reason: str = ""
     words: str = ""
+    position: str = ""
 
 
 def ask(
@@ -50,7 +59,17 @@ def ask(
         told.get("state", "undecided"),
         told.get("reason", ""),
         told.get("detail", ""),
+        told.get("position", ""),
     )
+
+
+def caught_up(visit: Visit, position: str) -> None:
+    """Returns once the views have what a command led to, or after a moment: then they show what they have."""
+    if not position:
+        return
+    with suppress(Transient, InvalidKey), visit.services.queries(visit.principal) as views:
+        wanted = positions_of(visit.services.topics.events, position[:POSITION_MAX])
+        views.wait_for(wanted, timeout_ms=VIEWS_MS)
 
 
 def verdict_of(visit: Visit, session_id: str, command_id: str) -> Verdict | None:

@@ -87,7 +87,7 @@ def decide(
         data,
     )
     asked = ask(visit, request, once, session_id, body)
-    to = url("approvals", session_id, proposal_id, command=asked.command_id)
+    to = url("approvals", session_id, proposal_id, command=asked.command_id, at=asked.position)
     return RedirectResponse(to, 303)
 
 

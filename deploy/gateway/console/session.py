@@ -19,7 +19,7 @@ from ...telling.story import tell
 from ..principals import May
 from ..problems import Problem
 from ..reads import session_row
-from .asking import ask, verdict_of
+from .asking import ask, caught_up, verdict_of
 from .pages import ms_of, render, url
 from .proposals import histories
 from .timeline import timeline
@@ -44,9 +44,15 @@ Text = Annotated[str, Form(max_length=TEXT_MAX)]
 
 @router.get("/sessions/{session_id}")
 def page(
-    request: Request, visit: Looking, session_id: str, command: str = "", turns: int = TURNS_SHOWN
+    request: Request,
+    visit: Looking,
+    session_id: str,
+    command: str = "",
+    at: str = "",
+    turns: int = TURNS_SHOWN,
 ) -> Response:
-    """The page; with `command` also what became of what was asked here."""
+    """The page; with `command` also what became of what was asked here, and `at` where the views show it."""
+    caught_up(visit, at)
     told = _looked(visit, session_id, turns)
     told["verdict"] = verdict_of(visit, session_id, command) if command else None
     return render(request, visit, "session.html", command=command, **told)
@@ -120,7 +126,9 @@ def asked_for(
     _row(visit, session_id)
     client = visit.services.client(visit.principal)
     found = ask(visit, request, once, session_id, body_of(client, Asked(text, name, activity_id)))
-    return RedirectResponse(url("sessions", session_id, command=found.command_id), 303)
+    return RedirectResponse(
+        url("sessions", session_id, command=found.command_id, at=found.position), 303
+    )
 
 
 def _row(visit: Visit, session_id: str) -> dict[str, Any]:

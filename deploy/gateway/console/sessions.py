@@ -52,7 +52,7 @@ def open_one(
     found = ask(visit, request, once, id_, body, command_id)
     if found.state == "refused":
         raise Problem(422, found.reason, found.words)
-    return RedirectResponse(url("sessions", id_, command=found.command_id), 303)
+    return RedirectResponse(url("sessions", id_, command=found.command_id, at=found.position), 303)
 
 
 def _listed(visit: Visit, show: str, workflow: str, start: str, after: str) -> dict[str, Any]:
