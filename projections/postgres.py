@@ -17,7 +17,7 @@ from psycopg import pq, sql
 from pydantic_core import to_json
 
 from ..events.log.protocol import Place
-from .database import ANSWER_MAX_MS, connect
+from .connection import ANSWER_MAX_MS, connect
 from .rows import TABLES, Key, Row, Rows
 from .schemas import Schemas
 from .views import Batch, Gap, Moved, RowsRefused, Superseded, ViewsLost
@@ -78,6 +78,8 @@ class PostgresViews:
         self._connection: psycopg.Connection[Any] | None = None
         self._epochs: dict[Place, int] = {}
         self._generations: dict[Place, int] = {}
+        self._mute = False
+        """Everybody may fill the queue of notices, and a commit fails then that gives one: who waits for it looks by the clock."""
         self._move, self._gaps, self._claim, self._recall = map(
             self._schemas.fill, (_MOVE, _GAPS, _CLAIM, _RECALL)
         )
@@ -141,7 +143,8 @@ class PostgresViews:
                     connection.execute(
                         self._gaps, (json.dumps([_gap_row(gap) for gap in batch.gaps]),)
                     )
-                connection.execute(self._schemas.moved_notice)
+                if not self._mute:
+                    connection.execute(self._schemas.moved_notice)
             if moved.rowcount != len(moves):
                 connection.execute("ROLLBACK")
                 raise Moved(
@@ -169,6 +172,8 @@ class PostgresViews:
                 if answer is None:
                     break
                 answers.append(answer)
+        if any(answer.error_field(pq.DiagnosticField.SQLSTATE) == b"54000" for answer in answers):
+            self._mute = True
         if len(answers) != 1 or answers[0].command_status != b"COMMIT":
             told = b", ".join(answer.command_status or answer.error_message for answer in answers)
             raise ViewsLost(

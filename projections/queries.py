@@ -14,7 +14,7 @@ from psycopg.rows import dict_row
 from ..events.errors import Transient
 from ..events.log.protocol import Place
 from .asked import Asked, select
-from .database import connect
+from .connection import connect
 from .schemas import FOR_TENANT, Schemas
 from .tokens import token_of
 

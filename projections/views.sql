@@ -62,7 +62,7 @@ COMMENT ON COLUMN {views}.approvals.contract IS 'How that tool may be retried.';
 COMMENT ON COLUMN {views}.approvals.arguments IS 'What it would be called with.';
 COMMENT ON COLUMN {views}.approvals.digest IS 'What a decision binds to: hex, over tool, contract, arguments and approver rule.';
 COMMENT ON COLUMN {views}.approvals.approver IS 'The rule that says who may decide.';
-COMMENT ON COLUMN {views}.approvals.status IS 'requested, granted, rejected, answered, expired, withdrawn, or voided: then another proposal supersedes it.';
+COMMENT ON COLUMN {views}.approvals.status IS 'requested, granted, rejected, answered, expired, withdrawn, or voided: then another proposal supersedes it, unless policy forbids the action whoever approves it.';
 COMMENT ON COLUMN {views}.approvals.requested_at IS 'When it was asked.';
 COMMENT ON COLUMN {views}.approvals.expires_at IS 'Until when it may be decided.';
 COMMENT ON COLUMN {views}.approvals.decided_by IS 'Who decided; null where nobody did.';

@@ -108,10 +108,11 @@ class Visitor:
     def token(self, path: str) -> dict[str, str]:
         """The words of the last form of a page, which every form must have."""
         page = self.get(path).text
-        return {
-            name: re.findall(rf'name="{name}" value="([^"]+)"', page)[-1]
+        found = {
+            name: re.findall(rf'name="{name}" value="([^"]+)"', page)
             for name in ("form_token", "once")
         }
+        return {name: words[-1] if words else "none" for name, words in found.items()}
 
     def shown(self, path: str) -> str:
         """What an approval's page says that it has shown."""
