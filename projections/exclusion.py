@@ -22,7 +22,7 @@ from typing import Any, Literal, NamedTuple
 import psycopg
 from psycopg import sql
 
-from ..events.errors import Transient
+from ..events.errors import Rejected, Transient
 from .connection import connect
 from .schemas import Schemas
 
@@ -102,6 +102,16 @@ class Holder(NamedTuple):
         )
 
 
+GONE_MS = 1_000
+"""How long the database may take to notice that an earlier run is gone; one that still runs holds on for longer."""
+
+_FOR_HOURS = """
+SELECT set_config(name, '0', false) FROM pg_settings
+WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')
+"""
+"""A transaction may do nothing for as long as a rebuild takes; the second setting is of Postgres 17."""
+
+
 @dataclass(slots=True)
 class Seen:
     """Who was last seen in the way of a connection; `kept` are those whom ours may not end, and why."""
@@ -162,6 +172,41 @@ def unhindered(url: str, connection: psycopg.Connection[Any], schemas: Schemas) 
             raise Busy(
                 f"the views in {schemas.views!r} cannot be changed now: {told(seen)}"
             ) from error
+
+
+def hold(
+    holding: psycopg.Connection[Any],
+    connection: psycopg.Connection[Any],
+    schemas: Schemas,
+    refusal: type[Rejected],
+) -> None:
+    """Keeps other rebuilds and archives away until `holding` is closed: by a transaction that reads nothing.
+
+    Raises `refusal`, naming who does such work now, as far as `connection` is told.
+    """
+    holding.execute(_FOR_HOURS)
+    holding.execute("BEGIN")
+    limit_waiting(holding, GONE_MS)
+    try:
+        take(holding, schemas, "rebuilds")
+    except psycopg.errors.LockNotAvailable as held:
+        by = holders(connection, schemas, "rebuilds")
+        who = "; ".join(map(str, by)) or "its end is not noticed yet"
+        end = ", ".join(f"pg_terminate_backend({one.pid})" for one in by)
+        raise refusal(
+            f"a rebuild or an archive of the views in {schemas.views!r} runs already ({who}): wait for it"
+            + (f", or end it with SELECT {end}" if end else ", or run it again")
+        ) from held
+
+
+def check_holding(holding: psycopg.Connection[Any], undone: str) -> None:
+    """Before what cannot be taken back: `Transient` where the connection that excludes others is gone without a word."""
+    try:
+        holding.execute("SELECT")
+    except psycopg.Error as error:
+        raise Transient(
+            f"the connection that keeps other rebuilds away was lost ({str(error).splitlines()[0]}): {undone}; run it again"
+        ) from error
 
 
 def limit_waiting(connection: psycopg.Connection[Any], wait_ms: int) -> None:

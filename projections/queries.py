@@ -174,6 +174,12 @@ class Queries:
             _STRETCHES, tenant=tenant, session_id=session_id, behind_seq=behind_seq, limit=limit
         )
 
+    def archived(self, session_id: str, *, tenant: str) -> Answer | None:
+        """What is known of a session that was taken out of the views; null where it was not."""
+        asked = "SELECT * FROM {views}.archived WHERE tenant = %(tenant)s AND session_id = %(session_id)s LIMIT %(limit)s"
+        found = self.ask(asked, tenant=tenant, session_id=session_id, limit=1)
+        return found[0] if found else None
+
     def ledger(
         self,
         *,

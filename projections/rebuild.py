@@ -19,14 +19,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
-from psycopg.errors import LockNotAvailable
 
 from ..events.errors import Corrupt, Rejected, Transient
 from ..events.log.protocol import Place, Reader, Record
 from ..events.records import Event
 from . import rebuild_tables as tables
+from .archive import check_none_begun
 from .connection import connect
-from .exclusion import Seen, cleared, holders, limit_waiting, take, told
+from .exclusion import Seen, check_holding, cleared, hold, told
 from .postgres import PostgresViews
 from .projector import Projector
 from .rebuild_ports import Bounded, Noting
@@ -49,16 +49,7 @@ POLITE_MAX = 20
 FIRM_MS = 3_000
 """How long a lock is waited for then: whoever comes later waits behind us, so none of them takes its place."""
 
-GONE_MS = 1_000
-"""How long the database may take to notice that an earlier run is gone; one that still runs holds on for longer."""
-
 REST_S = 1.0
-
-_FOR_HOURS = """
-SELECT set_config(name, '0', false) FROM pg_settings
-WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')
-"""
-"""A transaction may do nothing for as long as a rebuild takes; the second setting is of Postgres 17."""
 
 
 class AnotherRebuild(Rejected):
@@ -148,42 +139,21 @@ class Rebuild:
         ):
             prepare(connection, self._schemas)
             connection.execute(self._schemas.fill("SET ROLE {owner}"))
-            self._hold(holding, connection)
+            hold(holding, connection, self._schemas, AnotherRebuild)
             self._holding = holding
             yield connection
 
-    def _hold(self, holding: psycopg.Connection[Any], connection: psycopg.Connection[Any]) -> None:
-        holding.execute(_FOR_HOURS)
-        holding.execute("BEGIN")
-        limit_waiting(holding, GONE_MS)
-        try:
-            take(holding, self._schemas, "rebuilds")
-        except LockNotAvailable as held:
-            by = holders(connection, self._schemas, "rebuilds")
-            who = "; ".join(map(str, by)) or "its end is not noticed yet"
-            end = ", ".join(f"pg_terminate_backend({one.pid})" for one in by)
-            raise AnotherRebuild(
-                f"a rebuild of the views in {self._namespace!r} runs already ({who}): wait for it"
-                + (f", or end it with SELECT {end}" if end else ", or run it again")
-            ) from held
-
     def _still_alone(self) -> None:
-        """Before what cannot be taken back: the connection that excludes others may be gone without a word."""
         if self._holding is None:
             raise Corrupt("a rebuild switches views without having excluded others")
-        try:
-            self._holding.execute("SELECT")
-        except psycopg.Error as error:
-            raise Transient(
-                f"the connection that keeps other rebuilds away was lost ({str(error).splitlines()[0]}): nothing was "
-                "switched; run it again"
-            ) from error
+        check_holding(self._holding, "nothing was switched")
 
     def _connect(self, **options: Any) -> psycopg.Connection[Any]:
         return connect(self._url, role=self._schemas.owner, **options)
 
     def _prepare(self, connection: psycopg.Connection[Any]) -> None:
         """Goes on with what an earlier run began, if that is of any use."""
+        check_none_begun(connection, self._schemas)
         if tables.made_by(connection, self._schemas) == tables.fingerprint():
             aim, found = self._aim(connection), tables.positions(connection, self._beside)
             if all(at <= aim.get(place, 0) for place, at in found.items()):

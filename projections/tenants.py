@@ -29,7 +29,7 @@ from .schemas import SETTING, Schemas
 SERVER_MIN = 15
 """Views that ask with the rights of whoever asks came with this version."""
 
-OPERATORS_ONLY = frozenset({"gaps"})
+OPERATORS_ONLY = frozenset({"gaps", "archives"})
 """What tells of records of all tenants, in words that may quote them."""
 
 RACES_MAX = 20
@@ -174,12 +174,13 @@ def guard(connection: psycopg.Connection[Any], schemas: Schemas) -> None:
     projector as well. The caller is the owner, in a transaction.
     """
     _guard_logins(connection, schemas)
+    _guard_archives(connection, schemas)
     for table, forced, tenanted, policies in connection.execute(_TABLES, (schemas.tables,)):
         wanted = _policies(table, tenanted=tenanted)
         if not forced or policies != sorted(wanted):
             _guard_table(connection, schemas, f"{{tables}}.{table}", wanted, policies)
             if tenanted:
-                _blind(connection, schemas, table)
+                _blind(connection, schemas, schemas.tables, table)
     close_schema(connection, schemas, schemas.tables)
 
 
@@ -307,6 +308,16 @@ def _guard_logins(connection: psycopg.Connection[Any], schemas: Schemas) -> None
             _guard_table(connection, schemas, "{views}.logins", wanted, policies)
 
 
+def _guard_archives(connection: psycopg.Connection[Any], schemas: Schemas) -> None:
+    """What was archived is each tenant's own, as its rows were."""
+    for table, forced, tenanted, policies in connection.execute(_TABLES, (schemas.views,)):
+        wanted = _policies(table, tenanted=tenanted)
+        if table in ("archived", "archives") and (not forced or policies != sorted(wanted)):
+            _guard_table(connection, schemas, f"{{views}}.{table}", wanted, policies)
+            if tenanted:
+                _blind(connection, schemas, schemas.views, table)
+
+
 def _guard_table(
     connection: psycopg.Connection[Any],
     schemas: Schemas,
@@ -326,9 +337,9 @@ def _guard_table(
         connection.execute(schemas.fill(statement))
 
 
-def _blind(connection: psycopg.Connection[Any], schemas: Schemas, table: str) -> None:
+def _blind(connection: psycopg.Connection[Any], schemas: Schemas, schema: str, table: str) -> None:
     """No samples of these rows: the planner's estimates are told to anybody who may ask for one tenant's."""
-    name = f'"{schemas.tables}"."{table}"'
+    name = f'"{schema}"."{table}"'
     columns = [str(column) for (column,) in connection.execute(_COLUMNS, (name,))]
     off = ", ".join(f"ALTER COLUMN {column} SET STATISTICS 0" for column in columns)
-    connection.execute(schemas.fill(f"ALTER TABLE {{tables}}.{table} {off}"))
+    connection.execute(schemas.fill(f"ALTER TABLE {name} {off}"))

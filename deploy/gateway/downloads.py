@@ -14,7 +14,6 @@ from fastapi.responses import StreamingResponse
 from ...projections.listings import LEDGER, Wanted
 from ...projections.pages import Cursors
 from ...projections.queries import Answer, Queries
-from ..telling.text import plain
 from .asking import Shared, Viewer
 from .principals import Principal
 from .reads import LedgerAsked
@@ -89,7 +88,7 @@ def _all(
 
 def _ndjson(pages: Iterator[list[Answer]]) -> Iterator[str]:
     for rows in pages:
-        yield "".join(json.dumps(row, default=plain, ensure_ascii=False) + "\n" for row in rows)
+        yield "".join(json.dumps(row, default=_time, ensure_ascii=False) + "\n" for row in rows)
 
 
 def _csv(pages: Iterator[list[Answer]]) -> Iterator[str]:
@@ -122,4 +121,10 @@ def _cell(value: Any) -> str:
         case dict() | list():
             return json.dumps(value, ensure_ascii=False)
         case _:
-            return str(plain(value))
+            return _time(value)
+
+
+def _time(value: Any) -> str:
+    """As the lists have times; nothing else is no JSON."""
+    told: str = value.isoformat()
+    return told.replace("+00:00", "Z")

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
-from ...events.log.kafka_survey import committed_offsets
 from ...events.log.protocol import Log, Place
 from ...projections.lag import lag
-from ..processes import processors_group
-from ..settings import Settings
 from ..telling.reading import to_the_end
 
 Value = TypeVar("Value")
+
+Committed = Callable[[Sequence[Place]], Mapping[Place, int]]
+"""The processors' next offset per partition, without those where they never were."""
 
 FRESH_MS = 1_000
 
@@ -35,11 +35,10 @@ class Measured(Generic[Value]):
             return self._last[1]
 
 
-def processors_lag(log: Log, given: Settings, now_ms: int) -> list[dict[str, Any]]:
+def processors_lag(log: Log, topic: str, committed: Committed, now_ms: int) -> list[dict[str, Any]]:
     """Per partition of the commands what is not decided: how much, in offsets, and how old the oldest of it is."""
-    topic = given.topics.commands
     places = [Place(topic, number) for number in range(log.partitions(topic))]
-    decided = committed_offsets(given.kafka_servers, processors_group(given), places)
+    decided = committed(places)
     told = []
     for place, offsets in sorted(lag(log, topic, decided).items()):
         waiting = to_the_end(log, {place: decided.get(place, 0)}) if offsets else iter(())

@@ -176,8 +176,16 @@ def refusals(
 
 
 def session_row(views: Queries, session_id: str, tenant: str) -> Answer:
-    """The session's row; `Problem` 404 in the same words whether it is another's or nobody's."""
-    rows = views.session(session_id, tenant=tenant) if _may_be(session_id) else []
+    """The session's row; `Problem` 404 in the same words whether it is another's or nobody's, 410 where it was archived."""
+    may_be = _may_be(session_id)
+    rows = views.session(session_id, tenant=tenant) if may_be else []
+    if not rows and may_be and (archived := views.archived(session_id, tenant=tenant)):
+        raise Problem(
+            410,
+            "archived",
+            f"session {session_id!a} ended as {archived['status']} and was archived at {archived['archived_at']:%Y-%m-%d}: "
+            "ask an operator for the archive",
+        )
     if not rows:
         raise Problem(
             404, "unknown_session", f"no session {session_id[:128]!a} here: see /v1/sessions"

@@ -73,7 +73,10 @@ class Services:
         self._pool = Pool(settings.postgres_url, settings.namespace)
         self.readers = Readers(log)
         self.processors_lag = Measured(
-            lambda: processors_lag(log, settings, self.clock.now_ms()), self.clock.now_ms
+            lambda: processors_lag(
+                log, self.topics.commands, committed or self._committed, self.clock.now_ms()
+            ),
+            self.clock.now_ms,
         )
 
     def client(self, principal: Principal) -> Client:

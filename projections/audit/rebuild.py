@@ -87,9 +87,11 @@ def in_place(history: History) -> Iterator[Violation]:
         return
     expected: dict[Key, tuple[int, int]] = {}
     for fact in history.facts:
-        if fact.record.offset < evidence.positions.get(place_of(fact.record), 0):
-            envelope = fact.event.envelope
-            expected[envelope.tenant, envelope.session_id] = (envelope.seq, fact.record.offset)
+        envelope = fact.event.envelope
+        key = (envelope.tenant, envelope.session_id)
+        below = fact.record.offset < evidence.positions.get(place_of(fact.record), 0)
+        if below and key not in evidence.archived:
+            expected[key] = (envelope.seq, fact.record.offset)
     found = {key: row["seq"] for key, row in evidence.rows[SESSIONS].items()}
     for key in expected.keys() | found.keys():
         seq, offset = expected.get(key, (0, None))
@@ -114,7 +116,8 @@ def rebuilt_equals_live(history: History, folds: dict[Session, Folded]) -> Itera
     below = [
         fact.event
         for fact in history.facts
-        if positions is None or fact.record.offset < positions.get(place_of(fact.record), 0)
+        if (positions is None or fact.record.offset < positions.get(place_of(fact.record), 0))
+        and (fact.event.envelope.tenant, fact.event.envelope.session_id) not in evidence.archived
     ]
     for _, key, told in differences(evidence.rows, rebuild_rows(below)):
         yield Violation(REBUILD, "/".join(key[:2]), None, told)

@@ -64,6 +64,7 @@ def filled(postgres_url, told):
     install(postgres_url, NAMESPACE)
     loosen(postgres_url)
     project(postgres_url, told)
+    archived(postgres_url)
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute("ANALYZE")
     yield postgres_url
@@ -98,6 +99,17 @@ def project(url, told, namespace=NAMESPACE):
     projector = Projector(ListReader(told), views, told.places, decode)
     finish(projector.steps(), lambda: projector.caught_up)
     views.close()
+
+
+def archived(url):
+    """A session of each tenant is in an archive."""
+    insert = """
+    INSERT INTO {views}.archived (tenant, session_id, status, seq, finished_at_ms, archived_at, part)
+    VALUES (%s, 'same-name-once', 'Failed', 9, 1, now(), 1)
+    """
+    with psycopg.connect(url) as connection:
+        for tenant in (MINE, THEIRS):
+            connection.execute(SCHEMAS.fill(insert), (tenant,))
 
 
 def as_login(url, name, password):
