@@ -103,11 +103,7 @@ def shown(visit: Visit, found: Proposal, command: str, **more: Any) -> dict[str,
     at = places.index(here) if here in places else -1
     following = [place for place in places[at + 1 :] + places[: max(at, 0)] if place != here]
     verdict = verdict_of(visit, row["session_id"], command) if command else None
-    diff = (
-        None
-        if found.predecessor is None
-        else difference(found.predecessor["arguments"], found.arguments)
-    )
+    diff = difference(found.arguments_before, found.arguments) if found.predecessor else []
     return {
         "now_ms": visit.console.now_ms,
         "found": found,

@@ -48,6 +48,7 @@ class Proposal:
     since: Sequence[tuple[int, str]]
     successor: dict[str, Any] | None
     predecessor: dict[str, Any] | None
+    arguments_before: Any = None
 
     @property
     def open(self) -> bool:
@@ -98,6 +99,7 @@ def proposal_of(visit: Visit, session_id: str, proposal_id: str) -> Proposal:
     relies_on = () if asked is None else asked.relies_on
     successor = next((one for one in rows if one["supersedes"] == proposal_id), None)
     predecessor = next((one for one in rows if one["proposal_id"] == row["supersedes"]), None)
+    before = None if predecessor is None else _since(events, predecessor["proposal_id"])[0]
     return Proposal(
         row,
         row["arguments"] if asked is None else as_json(asked.arguments),
@@ -112,6 +114,7 @@ def proposal_of(visit: Visit, session_id: str, proposal_id: str) -> Proposal:
         since,
         successor,
         predecessor,
+        None if before is None else as_json(before.arguments),
     )
 
 
@@ -180,8 +183,14 @@ def edited(text: str, before: Any) -> dict[str, Any]:
 
 
 def difference(before: Any, after: Any) -> list[tuple[str, str]]:
-    """The lines of both: `+`, `-` or a space, and the text."""
-    lines = difflib.ndiff(pretty(before).splitlines(), pretty(after).splitlines())
+    """The lines of both: `+`, `-` or a space, and the text; none where they are the same."""
+    if before == after:
+        return []
+    was, now = (
+        pretty(json.dumps(one, indent=2, ensure_ascii=False, sort_keys=True)).splitlines()
+        for one in (before, after)
+    )
+    lines = difflib.ndiff(was, now)
     return [(line[0], line[2:]) for line in lines if line[0] in "+- "]
 
 
