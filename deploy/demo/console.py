@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
@@ -36,11 +37,13 @@ def console(settings: Settings, environ: Mapping[str, str]) -> Iterator[str]:
     given = {**environ, **settings.to_environ(), "WAKEFUL_HTTP_PORT": "0"}
     with subprocess.Popen(program, env=given, stderr=subprocess.PIPE, text=True) as process:
         try:
-            yield _link(process)
+            link = _link(process)
+            threading.Thread(target=_drain, args=(process,), daemon=True).start()
+            yield link
         finally:
             process.terminate()
             with suppress(subprocess.TimeoutExpired):
-                process.communicate(timeout=END_S)
+                process.wait(END_S)
             process.kill()
 
 
@@ -51,3 +54,9 @@ def _link(process: subprocess.Popen[str]) -> str:
         if found := LINK.search(line):
             return found[0]
     raise Stopped(Exit.UNAVAILABLE, f"the console did not start: {' '.join(said[-3:])}")
+
+
+def _drain(process: subprocess.Popen[str]) -> None:
+    """Reads on, so that what it warns of never stops it."""
+    for _ in process.stderr or ():
+        pass

@@ -10,7 +10,8 @@ from typing import Any
 from ....events.keys import session_key
 from ....events.records import Event
 from ...telling.stretches import STRETCHES_MAX, events_behind, place_of
-from .visits import Visit
+from ..principals import Principal
+from ..services import Services
 
 SESSIONS_MAX = 64
 """Sessions whose events are remembered; of more, those that were looked at longest ago are read anew."""
@@ -38,12 +39,12 @@ class Histories:
         self._read: OrderedDict[tuple[str, str], _Read] = OrderedDict()
         self._lock = threading.Lock()
 
-    def events(self, visit: Visit, session_id: str, seq: int) -> list[Event]:
+    def events(self, services: Services, who: Principal, session_id: str, seq: int) -> list[Event]:
         """The events up to this number or further, the oldest first; the last `EVENTS_MAX` of them."""
-        found = self._of(visit.principal.tenant, session_id)
+        found = self._of(who.tenant, session_id)
         with found.lock:
             while not found.events or found.events[-1].envelope.seq < seq:
-                if not _read_on(visit, session_id, found):
+                if not _read_on(services, who, session_id, found):
                     break
             return list(found.events)
 
@@ -56,12 +57,12 @@ class Histories:
             return found
 
 
-def _read_on(visit: Visit, session_id: str, found: _Read) -> bool:
+def _read_on(services: Services, who: Principal, session_id: str, found: _Read) -> bool:
     """Reads some more; false where there is none."""
-    services, tenant = visit.services, visit.principal.tenant
+    tenant = who.tenant
 
     def find(seq: int) -> list[dict[str, Any]]:
-        with services.queries(visit.principal) as views:
+        with services.queries(who) as views:
             return views.stretches(session_id, tenant=tenant, behind_seq=seq, limit=STRETCHES_MAX)
 
     with services.readers.lent() as reader:

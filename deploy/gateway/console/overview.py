@@ -29,8 +29,6 @@ SHOWN = 8
 FOR_PEOPLE = ("approval", "uncertain", "signal", "inbox")
 """Waits that somebody outside ends; the others end by themselves."""
 
-_seen: dict[tuple[int, str], tuple[int, dict[str, Any]]] = {}
-
 
 @router.get("/")
 def page(request: Request, visit: Looking) -> Response:
@@ -47,11 +45,11 @@ def live(request: Request, visit: Looking) -> Response:
 def _looked(visit: Visit) -> dict[str, Any]:
     """What the page shows; of the last two seconds, so that many open pages cost no more than one."""
     now_ms = visit.console.now_ms
-    key = id(visit.services), visit.principal.tenant
-    at_ms, told = _seen.get(key, (0, {}))
+    seen, tenant = visit.console.numbers, visit.principal.tenant
+    at_ms, told = seen.get(tenant, (0, {}))
     if now_ms - at_ms > CACHED_MS:
         told = _look(visit, now_ms)
-        _seen[key] = now_ms, told
+        seen[tenant] = now_ms, told
     return told
 
 

@@ -18,7 +18,6 @@ from ....events.verdicts import EDIT, RESPOND
 from ...telling.story import ALONE
 from ...telling.words import as_json
 from ..problems import Problem
-from .history import Histories
 from .pages import pretty
 from .visits import Visit
 
@@ -31,8 +30,6 @@ TELLING = (
     *(r.SessionHeld, r.SessionReleased, r.CancellationRequested),
 )
 """Facts that somebody who decides should know of."""
-
-histories = Histories()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +91,7 @@ def proposal_of(visit: Visit, session_id: str, proposal_id: str) -> Proposal:
             404, "unknown_approval", f"no approval {proposal_id!r} of a session {session_id!r} here"
         )
     session = sessions[0]
-    events = histories.events(visit, session_id, session["seq"])
+    events = visit.events(session_id, session["seq"])
     asked, since = _since(events, proposal_id)
     relies_on = () if asked is None else asked.relies_on
     successor = next((one for one in rows if one["supersedes"] == proposal_id), None)

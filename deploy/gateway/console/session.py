@@ -13,6 +13,7 @@ from fastapi.responses import RedirectResponse, Response
 from ....commands.client import Client
 from ....commands.models import CommandBody
 from ....events.keys import session_key
+from ....projections.queries import Queries
 from ...telling.dealing import letters_of
 from ...telling.explained import Found, explained, folded
 from ...telling.story import tell
@@ -21,7 +22,6 @@ from ..problems import Problem
 from ..reads import session_row
 from .asking import ask, caught_up, verdict_of
 from .pages import ms_of, render, url
-from .proposals import histories
 from .timeline import timeline
 from .visits import Looking, Posting, Visit
 
@@ -131,19 +131,27 @@ def asked_for(
     )
 
 
+def _found(views: Queries, visit: Visit, session_id: str) -> dict[str, Any]:
+    try:
+        return session_row(views, session_id, visit.principal.tenant)
+    except Problem as unknown:  # in a page's words
+        told = f"no session {session_id[:128]!r} here"
+        raise Problem(unknown.status, unknown.reason, told) from None
+
+
 def _row(visit: Visit, session_id: str) -> dict[str, Any]:
     with visit.services.queries(visit.principal) as views:
-        return session_row(views, session_id, visit.principal.tenant)
+        return _found(views, visit, session_id)
 
 
 def _looked(visit: Visit, session_id: str, turns: int) -> dict[str, Any]:
     with visit.services.queries(visit.principal) as views:
-        row = session_row(views, session_id, visit.principal.tenant)
+        row = _found(views, visit, session_id)
         mine = {"tenant": visit.principal.tenant, "session_id": session_id}
         approvals = views.approvals(**mine, limit=ROWS_MAX)
         doubts = views.ledger(**mine, in_doubt=True, limit=ROWS_MAX)
     opened_ms = ms_of(row["opened_at"]) or 0
-    events = histories.events(visit, session_id, row["seq"])
+    events = visit.events(session_id, row["seq"])
     told = explained(
         Found(row, approvals, doubts),
         tell(events),

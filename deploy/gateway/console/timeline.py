@@ -15,6 +15,9 @@ from ....events.verdicts import CANCELLED, COMPLETED, FAILED, UNCERTAIN
 from ...telling.story import ALONE, GOES_ON, OPENS
 from ...telling.words import as_json
 
+ITEMS_SHOWN = 200
+"""Items of one turn that a page shows, the last ones; a turn may have thousands."""
+
 NOTHING: Any = object()
 """No value at all, which is something else than null."""
 
@@ -72,6 +75,11 @@ class TurnShown:
     versions: tuple[r.Version, ...] = ()
     items: list[Item] = field(default_factory=list)
     ended_ms: int | None = None
+
+    @property
+    def newest(self) -> list[Item]:
+        """The last items, as many as a page shows."""
+        return self.items[-ITEMS_SHOWN:]
 
     @property
     def tokens(self) -> tuple[int, int] | None:

@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import re
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, cast
 from urllib.parse import quote
 
 from fastapi import Depends, Form, Request
 from fastapi.responses import Response
 
+from ....events.records import Event
 from ....projections.pages import Cursors
 from ..api_keys import ApiKey, ApiKeys
 from ..principals import May, Principal, permissions_of
 from ..problems import Problem
 from ..services import Services
+from .history import Histories
 from .signing import Signer
 
 CHANNEL = "console"
@@ -47,6 +49,9 @@ class Console:
     api_keys: ApiKeys
     signer: Signer
     cursors: Cursors
+    histories: Histories = field(default_factory=Histories)
+    numbers: dict[str, tuple[int, dict[str, Any]]] = field(default_factory=dict)
+    """What the overview last showed of each tenant, and when; losing it costs one more look."""
 
     @property
     def now_ms(self) -> int:
@@ -70,6 +75,10 @@ class Visit:
     def services(self) -> Services:
         """The gateway's."""
         return self.console.services
+
+    def events(self, session_id: str, seq: int) -> list[Event]:
+        """The session's events up to this number or further, the oldest first."""
+        return self.console.histories.events(self.services, self.principal, session_id, seq)
 
 
 def from_here(request: Request) -> None:

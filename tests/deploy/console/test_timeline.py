@@ -111,6 +111,13 @@ def test_what_began_before_the_part_that_is_told_is_told_all_the_same():
     ]
 
 
+def test_of_a_turn_with_thousands_of_things_a_page_has_the_last_ones():
+    replies = [r.ReplySent(1, step, payload(step)) for step in range(1, 1_001)]
+    turn = timeline(history(*OPENED, *replies))[-1]
+    assert len(turn.items) == 1_001
+    assert [item.value for item in turn.newest] == list(range(801, 1_001))
+
+
 def test_null_is_a_result():
     item = timeline(history(*OPENED, CALLED, r.ActivityCompleted("1.1", 1, payload(None), "w")))[-1]
     assert item.items[-1].has_result
