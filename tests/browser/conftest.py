@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from wakeful.deploy.cli.context import kafka
 from wakeful.deploy.processes import apply_topics, prepare_views
@@ -15,6 +15,11 @@ from wakeful.deploy.stack import Endpoints
 from wakeful.deploy.supervisor import Supervisor
 
 from .running import APP, Running, served
+
+LIMIT_MS = 20_000
+"""How long a page may take to show what is expected of it; machines may be busy."""
+
+expect.set_options(timeout=LIMIT_MS)
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
@@ -64,7 +69,7 @@ def chromium() -> Iterator[Browser]:
 def context(chromium: Browser, desk: Running) -> Iterator[BrowserContext]:
     """A browser's window of its own, which knows nobody; what goes wrong in its pages fails the test."""
     one = chromium.new_context(base_url=desk.url, viewport={"width": 1280, "height": 860})
-    one.set_default_timeout(20_000)
+    one.set_default_timeout(LIMIT_MS)
     faults: list[str] = []
     one.on("weberror", lambda error: faults.append(str(error.error)))
     one.on("console", lambda said: faults.append(said.text) if said.type == "error" else None)
