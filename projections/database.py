@@ -54,9 +54,9 @@ SELECT n.nspname, p.proname FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pron
 """
 
 _MADE = re.compile(
-    r"^CREATE (?:(?:TABLE|INDEX) IF NOT EXISTS|OR REPLACE (?:VIEW|FUNCTION)) (?:\{(\w+)\}\.)?(\w+)",
-    re.MULTILINE,
+    r"^CREATE (?:TABLE IF NOT EXISTS|OR REPLACE (?:VIEW|FUNCTION)) \{(\w+)\}\.(\w+)", re.MULTILINE
 )
+_INDEXED = re.compile(r"^CREATE INDEX IF NOT EXISTS (\w+)\s+ON \{(\w+)\}", re.MULTILINE)
 
 _OLDER = "SELECT nspname FROM pg_namespace WHERE nspname = ANY (%s) ORDER BY nspname"
 
@@ -159,8 +159,9 @@ def fingerprint() -> str:
 @cache
 def made_names() -> frozenset[tuple[str, str]]:
     """The tables, indexes, views and functions that they make, each with `views` or `tables`, where it is."""
-    found = (pair for one in SCRIPTS for pair in _MADE.findall(script_text(one)))
-    return frozenset((at or "tables", name) for at, name in found)
+    texts = [script_text(one) for one in SCRIPTS]
+    made = {(at, name) for text in texts for at, name in _MADE.findall(text)}
+    return frozenset(made | {(at, name) for text in texts for name, at in _INDEXED.findall(text)})
 
 
 def older_schemas(connection: psycopg.Connection[Any], schemas: Schemas) -> list[str]:
