@@ -43,7 +43,7 @@ def run(
     from ..supervisor import Supervisor
     from .output import note, prefixed
 
-    given = _with_logs("supervisor")
+    given = with_logs("supervisor")
     app = load_user_app(target, need_workflows=processors > 0)
     with kafka(given, may_be_empty=True) as log:
         for role, count in (("processor", processors), ("worker", workers)):
@@ -95,7 +95,7 @@ def processor(
     ] = 0,
 ) -> int:
     """Run one session processor in this process."""
-    given = _with_logs("processor")
+    given = with_logs("processor")
 
     def work() -> Exit:
         from ..loading import load_user_app
@@ -125,7 +125,7 @@ def worker(
     sync_concurrency: SyncConcurrency = None,
 ) -> int:
     """Run one worker in this process; it runs the app's activities."""
-    given = _with_logs("worker")
+    given = with_logs("worker")
     _mask_output()
 
     def work() -> Exit:
@@ -161,7 +161,7 @@ def worker(
 
 def projector() -> int:
     """Run the projector in this process; it keeps the views in Postgres."""
-    given = _with_logs("projector")
+    given = with_logs("projector")
 
     def work() -> Exit:
         from ..processes import run_projector
@@ -181,7 +181,7 @@ def _prepare_views(given: Settings) -> None:
         raise Stopped(stopped.code, told) from None
 
 
-def _with_logs(process: str) -> Settings:
+def with_logs(process: str) -> Settings:
     """Settings, with this process's logs set up."""
     from .. import lifeline, logs
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,11 +14,20 @@ from ..exits import Exit, Stopped
 from ..settings import Settings
 from .context import AsJson, settings
 
+if TYPE_CHECKING:
+    from ..gateway.api_keys import ApiKey
+
 app = typer.Typer(help="API keys of the gateway: make, list and revoke them.", no_args_is_help=True)
 
 KeyId = Annotated[
     str, typer.Argument(metavar="KEY", help="A key's id, as 'apikeys list' shows it.")
 ]
+
+
+DAY_MS = 24 * 3_600_000
+
+DAYS_MAX = 36_500
+"""A key that is to count longer needs no end."""
 
 
 def serve(
@@ -28,11 +39,19 @@ def serve(
             help="Print a link that signs you in to the console, once, as operator.",
         ),
     ] = False,
+    as_json: AsJson = False,
 ) -> int:
-    """Serve HTTP: commands, queries, the live stream, the console. WAKEFUL_HTTP_PORT=8400. Ends with SIGTERM or Ctrl-C."""
-    from .output import note
+    """Serve HTTP: commands, queries, the live stream, the console.
 
-    given = settings()
+    Ends with SIGTERM or Ctrl-C, once open requests are answered.
+
+    WAKEFUL_HTTP_HOST and WAKEFUL_HTTP_PORT say where; any number of gateways may run side by side. With --json the
+    address is told on stdout as soon as requests can come.
+    """
+    from .output import note, write_json
+    from .run import with_logs
+
+    given = with_logs("gateway")
     try:
         from ..gateway.serving import serve as serve_until_signalled
         from ..gateway.settings import load_gateway_settings
@@ -44,11 +63,22 @@ def serve(
     gateway = load_gateway_settings(os.environ, given.home)
 
     def listening(url: str) -> None:
+        link = sign_in_link(given, gateway.api_keys, url) if console_link else None
+        if as_json:
+            write_json({"url": url, "pid": os.getpid(), "console_link": link})
         note(f"listening on {url}; the console is {url}/console/")
-        if console_link:
-            note(f"sign in once, within ten minutes: {sign_in_link(given, gateway.api_keys, url)}")
+        if link is not None:
+            note(f"sign in to the console once, within ten minutes: {link}")
+        elif not gateway.can_sign_in:
+            note(
+                "nobody can sign in yet: make a key with 'wakeful apikeys new --role operator', or set WAKEFUL_OIDC_ISSUER"
+            )
+        if not gateway.is_local:
+            note("it speaks plain HTTP, also to other machines: put TLS in front of it")
 
-    return serve_until_signalled(given, gateway, listening=listening)
+    code = serve_until_signalled(given, gateway, listening=listening)
+    note("ended")
+    return code
 
 
 def sign_in_link(given: Settings, api_keys: Path, base_url: str) -> str:
@@ -80,25 +110,37 @@ def new(
     tenant: Annotated[
         str | None, typer.Option(help="Whose sessions. (default: WAKEFUL_TENANT)")
     ] = None,
+    days: Annotated[
+        int | None,
+        typer.Option(min=1, max=DAYS_MAX, help="For how long it counts. (default: no end)"),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Make an API key, and show it this once: only its hash is kept."""
     from ...events.errors import InvalidKey
+    from ..clock import SystemClock
     from ..gateway.api_keys import changing, new_key
     from .output import note, write_json
 
     given = settings()
+    not_after_ms = None if days is None else SystemClock().now_ms() + days * DAY_MS
+    roles = tuple(dict.fromkeys(role))
     try:
-        text, kept = new_key(tenant or given.tenant, actor or given.actor, tuple(role))
+        text, kept = new_key(
+            tenant or given.tenant, actor or given.actor, roles, not_after_ms=not_after_ms
+        )
     except (ValueError, InvalidKey) as error:
         raise Stopped(Exit.USAGE, str(error)) from None
     with changing(_path()) as keys:
         keys.append(kept)
     if as_json:
-        write_json({"id": kept.id, "key": text, "tenant": kept.tenant, "actor": kept.actor})
+        write_json({"key": text, **_shown(kept)})
         return
     typer.echo(text)
-    note(f"it speaks for {kept.actor} of tenant {kept.tenant}; it is not shown again")
+    until = "" if kept.not_after_ms is None else f" until {_day(kept.not_after_ms)}"
+    note(
+        f"key {kept.id} speaks for {kept.actor} of tenant {kept.tenant}{until}; it is not shown again"
+    )
 
 
 @app.command("list")
@@ -108,22 +150,15 @@ def list_(*, as_json: AsJson = False) -> None:
     from .output import table, write_json
 
     found = read_keys(_path()) if _path().exists() else []
-    rows = [
-        {
-            "id": k.id,
-            "status": k.status,
-            "tenant": k.tenant,
-            "actor": k.actor,
-            "roles": list(k.roles),
-        }
-        for k in found
-    ]
     if as_json:
-        write_json(rows)
+        write_json([_shown(key) for key in found])
         return
     table(
-        ("key", "status", "tenant", "actor", "roles"),
-        [(r["id"], r["status"], r["tenant"], r["actor"], ", ".join(r["roles"])) for r in rows],
+        ("key", "status", "tenant", "actor", "roles", "until"),
+        [
+            (k.id, k.status, k.tenant, k.actor, ", ".join(k.roles), _day(k.not_after_ms))
+            for k in found
+        ],
     )
 
 
@@ -139,8 +174,19 @@ def revoke(key: KeyId) -> None:
             raise Stopped(
                 Exit.NOT_FOUND, f"no API key {key!r} in {_path()}: see 'wakeful apikeys list'"
             )
-        keys[found] = revoked(keys[found])
+        keys[found] = revoked(keys[found])  # once more changes nothing
     note(f"API key {key} is revoked")
+
+
+def _shown(key: ApiKey) -> dict[str, Any]:
+    """What may be told of a key: all but its hash."""
+    return {name: value for name, value in asdict(key).items() if name != "sha256"}
+
+
+def _day(at_ms: int | None) -> str:
+    if at_ms is None:
+        return ""
+    return datetime.fromtimestamp(at_ms / 1000, tz=UTC).date().isoformat()
 
 
 def _path() -> Path:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from joserfc.jwk import ECKey, Key, KeySet, OKPKey, RSAKey
+from cryptography.exceptions import UnsupportedAlgorithm
+from joserfc.errors import JoseError, SecurityWarning
+from joserfc.jwk import ECKey, JWKRegistry, Key, KeySet, OKPKey, RSAKey
 
 ALGORITHMS = (
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
@@ -13,6 +16,8 @@ ALGORITHMS = (
 )
 
 RSA_BITS_MIN = 2_048
+
+KEYS_MAX = 100
 
 _EC = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521"}
 
@@ -26,6 +31,27 @@ def key_for(keys: KeySet, header: Mapping[str, Any]) -> Key | None:
     if kid is not None:
         fitting = [key for key in fitting if key.kid == kid]
     return fitting[0] if len(fitting) == 1 else None
+
+
+def public_keys(found: Any) -> KeySet:
+    """The keys of a JWK set that can sign for us; others beside them do no harm. ValueError where there are none."""
+    rows = found["keys"] if isinstance(found, dict) else None
+    if not isinstance(rows, list) or len(rows) > KEYS_MAX:
+        raise ValueError(f"it is no JWK set of at most {KEYS_MAX} keys")
+    keys = [key for row in rows if (key := _read(row)) is not None]
+    if not keys:
+        raise ValueError("none of its keys can be used here")
+    return KeySet(keys)
+
+
+def _read(row: Any) -> Key | None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SecurityWarning)  # small keys are left out below
+        try:
+            key = JWKRegistry.import_key(row)
+        except (JoseError, ValueError, TypeError, KeyError, AttributeError, UnsupportedAlgorithm):
+            return None
+    return key if any(_fits(key, algorithm) for algorithm in ALGORITHMS) else None
 
 
 def names(keys: KeySet, kid: object) -> bool:

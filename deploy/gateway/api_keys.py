@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from ...commands import inputs
+from ...events.errors import InvalidKey
 from ...events.keys import check_id
 from ..exits import Exit, Stopped
 from .principals import ROLES
@@ -99,7 +100,7 @@ def read_keys(path: Path) -> list[ApiKey]:
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))["keys"]
         return [_key(row) for row in rows]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, InvalidKey) as error:
         raise Stopped(
             Exit.USAGE, f"the API keys in {path} cannot be read ({error}): mend it, or remove it"
         ) from None

@@ -9,8 +9,7 @@ import structlog
 
 from ...events.errors import Transient
 from ...events.log.protocol import Log, LogFault, Place
-from ...projections.lag import lag
-from ..telling.reading import to_the_end
+from .measured import Committed, processors_lag
 from .problems import Problem
 
 LOOK_EVERY_S = 1.0
@@ -18,9 +17,6 @@ LOOK_EVERY_S = 1.0
 RETRY_AFTER_MAX_S = 30
 
 logger = structlog.get_logger("wakeful.gateway")
-
-Committed = Callable[[Sequence[Place]], Mapping[Place, int]]
-"""The processors' next offset per partition, without those where they never were."""
 
 
 class Backlog:
@@ -45,18 +41,13 @@ class Backlog:
         self._thread: threading.Thread | None = None
 
     def look(self) -> None:
-        """Measures. One lag counts offsets; its age is that of the oldest command that is not decided."""
-        places = [Place(self._topic, n) for n in range(self._log.partitions(self._topic))]
+        """Measures."""
+        found = processors_lag(self._log, self._topic, self._remembered, self._now_ms())
+        self._behind = {row["partition"]: (row["records"], row["seconds"]) for row in found}
+
+    def _remembered(self, places: Sequence[Place]) -> Mapping[Place, int]:
         self._next = self._committed(places)
-        now_ms = self._now_ms()
-        behind: dict[int, tuple[int, float]] = {}
-        for place, offsets in lag(self._log, self._topic, self._next).items():
-            if offsets == 0:
-                continue
-            first = next(to_the_end(self._log, {place: self._next.get(place, 0)}), None)
-            if first is not None:  # else only marks of transactions lie there
-                behind[place.partition] = offsets, max(0.0, (now_ms - first.timestamp_ms) / 1000)
-        self._behind = behind
+        return self._next
 
     def next_offset(self, place: Place) -> int:
         """The first command of this partition that was not decided when that was asked last."""

@@ -16,6 +16,8 @@ ALWAYS = (400, 401, 403, 404, 408, 413, 414, 422, 431, 500, 503)
 
 OF_WRITES = (409, 412, 415, 429)
 
+OF_READS = (410,)
+
 PROBLEM: dict[str, Any] = {
     "title": "Problem",
     "description": "What is wrong, as RFC 9457 says it. `type` never changes its meaning; `detail` has the next step.",
@@ -69,7 +71,7 @@ def _completed(made: dict[str, Any]) -> dict[str, Any]:
 
 def _complete(operation: dict[str, Any], *, writes: bool) -> None:
     operation.setdefault("security", [{"bearer": []}])
-    for status in (*ALWAYS, *(OF_WRITES if writes else ())):
+    for status in (*ALWAYS, *(OF_WRITES if writes else OF_READS)):
         operation["responses"][str(status)] = {
             "description": HTTPStatus(status).phrase,
             "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},

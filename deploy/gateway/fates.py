@@ -26,7 +26,7 @@ STALE = "stale_state"
 
 NEXT_STEPS = {
     STALE: "GET the session, look at what has changed, and ask again with its ETag",
-    "unknown_session": "open it first: POST /v1/sessions",
+    "unknown_session": "POST /v1/sessions with this session_id, then ask again",
     "not_uncertain": "GET the session for the activities that are",
     "already_settled": "GET the session for what became of it",
     "wrong_result": "give as 'result' what the tool would have returned, with 'completed' alone",
@@ -170,9 +170,9 @@ def _place(shared: Services, position: str) -> tuple[Place, int]:
         told = (
             f"position {position[:40]!a}: give the 'command_position' of the answer, such as 0:17"
         )
-        raise Problem(400, "invalid_position", told)
+        raise Problem(422, "wrong_position", told)
     partition, offset = int(match[1]), int(match[2])
     if partition >= shared.log.partitions(shared.topics.commands):
         told = f"position {position!r} names partition {partition}, which is not there: use 'status_url' as it was given"
-        raise Problem(400, "invalid_position", told)
+        raise Problem(422, "wrong_position", told)
     return Place(shared.topics.commands, partition), offset

@@ -21,7 +21,6 @@ import re
 from pathlib import Path
 from typing import Annotated, Any
 
-from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 from pydantic import (
     BaseModel,
@@ -34,8 +33,10 @@ from pydantic import (
 )
 
 from ...commands import inputs
+from ...events.errors import InvalidKey
 from ...events.keys import check_id
 from ..exits import Exit, Stopped
+from .algorithms import public_keys
 from .problems import Problem
 from .rereading import Reread
 
@@ -83,10 +84,10 @@ class Hook(BaseModel):
     @classmethod
     def _jwks(cls, value: Any) -> Any:
         try:
-            found = KeySet.import_key_set(value)
-        except (JoseError, ValueError, TypeError, KeyError):
-            raise ValueError("it is no JWK set with a key that is known") from None
-        if any(key.is_private or key.key_type == "oct" for key in found.keys):
+            found = public_keys(value)
+        except KeyError:
+            raise ValueError("it is no JWK set: give {'keys': [...]}") from None
+        if any(key.is_private for key in found.keys):
             raise ValueError("it has private keys: give the public halves alone")
         return found
 
@@ -122,7 +123,7 @@ def read_hooks(path: Path) -> dict[str, Hook]:
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False, include_context=False)[0]
         told = f"{'.'.join(map(str, found['loc']))}: {found['msg']}"
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, InvalidKey) as error:
         told = str(error)
     raise Stopped(Exit.USAGE, f"the hooks in {path} cannot be used ({told}): mend the file")
 

@@ -22,7 +22,7 @@ from joserfc.jwk import KeySet
 from ...commands import inputs
 from ...events.errors import InvalidKey
 from ...events.keys import check_id
-from .algorithms import ALGORITHMS, key_for, names
+from .algorithms import ALGORITHMS, key_for, names, public_keys
 from .principals import Principal, permissions_of
 from .problems import Problem
 from .strict import load_strict
@@ -179,7 +179,7 @@ class Oidc:
             where = str(found.get("jwks_uri"))
             if issuer.startswith("https:") and not where.startswith("https:"):
                 raise ValueError("its keys are not at an https address")
-            self._keys = KeySet.import_key_set(cast("Any", self._get(where)))
+            self._keys = public_keys(self._get(where))
             self._fetched_s = now_s
         except (httpx.HTTPError, httpx.InvalidURL, JoseError, Problem) as error:
             why = str(error) or type(error).__name__

@@ -17,12 +17,24 @@ from ...commands.wire import command_hash, read_command
 from ...events.errors import Transient, Undecodable
 from ...events.headers import find
 from ...events.keys import partition_of
-from ...events.log.protocol import EndOfPartition, Isolation, Log, LogFault, Place, Reader, Record
+from ...events.log.protocol import (
+    EndOfPartition,
+    Isolation,
+    Log,
+    LogFault,
+    OffsetGone,
+    Place,
+    Reader,
+    Record,
+)
 
 WINDOW_MS = 3 * 60_000
 """What lies further back is looked up in the views."""
 
 ENTRIES_MAX = 200_000
+
+LEAP_MAX = 100_000
+"""Records that are read on from where the reader stands; before more it looks where the window begins."""
 
 RECORDS_MAX = 1_000
 POLL_MS = 100
@@ -77,20 +89,22 @@ class Recent:
     def close(self) -> None:
         """Frees the reader."""
         with self._lock:
-            if self._reader is not None:
-                self._reader.close()
-                self._reader = None
+            self._close()
 
     def _read_to_the_end(self, wanted: Place) -> None:
         end = self._log.ends([wanted], Isolation.UNCOMMITTED)[wanted][1]
-        if self._reader is None or self._next.get(wanted, 0) < end - RECORDS_MAX * 100:
-            self._start()
+        if end - self._next.get(wanted, 0) > LEAP_MAX:
+            self._close()  # more than the window, likely: what lies before it is not read
         silent = 0
-        while self._next[wanted] < end:
+        while self._reader is None or self._next[wanted] < end:
+            reader = self._reader or self._opened()
             try:
-                polled = self._reader.poll(RECORDS_MAX, POLL_MS) if self._reader else []
+                polled = reader.poll(RECORDS_MAX, POLL_MS)
+            except OffsetGone:  # retention has been here: on from what is left
+                self._close()
+                polled = []
             except LogFault:
-                self._reader = None  # it is opened anew by whoever asks next
+                self._close()
                 raise
             silent = 0 if polled else silent + 1
             if silent > EMPTY_POLLS_MAX:
@@ -98,14 +112,19 @@ class Recent:
             for item in polled:
                 self._take(item)
 
-    def _start(self) -> None:
-        """From the window's start on, everywhere; what is known already stays."""
+    def _opened(self) -> Reader:
+        """From the window's start on, everywhere, or from where it was read to; what is known already stays."""
         places = [Place(self._topic, n) for n in range(self._log.partitions(self._topic))]
         starts = self._log.offsets_at(places, max(0, self._now_ms() - WINDOW_MS))
         self._next = {place: max(at, self._next.get(place, 0)) for place, at in starts.items()}
-        if self._reader is None:
-            self._reader = self._log.reader(Isolation.UNCOMMITTED)
+        self._reader = self._log.reader(Isolation.UNCOMMITTED)
         self._reader.assign(self._next)
+        return self._reader
+
+    def _close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
 
     def _take(self, item: Record | EndOfPartition) -> None:
         place = Place(item.topic, item.partition)

@@ -19,9 +19,9 @@ from ..processes import processors_group
 from ..settings import Settings
 from ..telling.stretches import Readers
 from .authentication import Authenticator
-from .backlog import Backlog, Committed
+from .backlog import Backlog
 from .hooks import Hooks
-from .measured import Measured, processors_lag
+from .measured import Committed, Measured, processors_lag
 from .principals import Principal
 from .recent import Recent
 from .settings import MIB

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import socket
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import structlog
 import uvicorn
+from joserfc.errors import SecurityWarning
 
 from ...events.log.protocol import Log
 from ..blobs import blobs_of
 from ..clock import SystemClock
 from ..exits import Exit, Stopped
 from ..identity import identity_of
-from ..processes import existing_partitions, opened_log
+from ..processes import existing_partitions, on_signal, opened_log
 from ..settings import Settings
 from .api_keys import ApiKeys
 from .app import create_app
@@ -41,6 +43,9 @@ def serve(
     settings: Settings, gateway: GatewaySettings, *, listening: Callable[[str], None]
 ) -> Exit:
     """Answers until it is signalled; `listening` is told the URL once requests can come."""
+    warnings.simplefilter(
+        "ignore", SecurityWarning
+    )  # that EdDSA has another name by now (RFC 9864)
     with (
         opened_log(settings, f"{settings.namespace}.gateway") as log,
         opened_services(settings, gateway, log) as services,
@@ -61,9 +66,17 @@ def serve(
         )
         services.backlog.start()
         url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-        logger.info("gateway started", url=url)
-        listening(url)
-        uvicorn.Server(config).run(sockets=[listener])
+        server = uvicorn.Server(config)
+
+        def stop() -> None:
+            server.should_exit = True
+
+        with on_signal(
+            stop
+        ):  # before it listens to signals itself; and after, when it raises them again
+            logger.info("gateway started", url=url)
+            listening(url)
+            server.run(sockets=[listener])
     logger.info("gateway ended")
     return Exit.DONE
 

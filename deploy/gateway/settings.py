@@ -65,6 +65,16 @@ class GatewaySettings(BaseModel):
     oidc_actor_claim: str = "sub"
     oidc_roles_claim: str = "roles"
 
+    @property
+    def can_sign_in(self) -> bool:
+        """Whether somebody could: there are API keys, or a provider."""
+        return self.oidc_issuer is not None or self.api_keys.is_file()
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine can speak to it."""
+        return self.host in ("localhost", "::1") or self.host.startswith("127.")
+
     @field_validator("oidc_issuer")
     @classmethod
     def _issuer(cls, value: str | None) -> str | None:
