@@ -16,7 +16,9 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ....events.errors import Rejected, Transient
+from ....events.log.protocol import LogFault
 from ....projections.pages import Cursors
+from ...faults import has_no_views, is_silent
 from ..api_keys import ApiKeys
 from ..problems import Problem
 from ..services import Services
@@ -44,7 +46,7 @@ HOP = "hop"
 logger = structlog.get_logger("wakeful.console")
 
 
-def console_app(services: Services, api_keys: ApiKeys, signer: Signer) -> FastAPI:
+def console_app(services: Services, api_keys: ApiKeys, signer: Signer) -> ASGIApp:
     """The console over these services; mounted at `/console`."""
     app = FastAPI(title="Wakeful console", docs_url=None, redoc_url=None, openapi_url=None)
     app.state.console = Console(services, api_keys, signer, Cursors(services.settings.digest_key))
@@ -52,36 +54,44 @@ def console_app(services: Services, api_keys: ApiKeys, signer: Signer) -> FastAP
         *(entry, overview, approvals, deciding, sessions, session, ledger, letters, assets),
     ):
         app.include_router(module.router)
-    app.add_middleware(_Headers)
     for kind, answer in (
         (SignInFirst, _sign_in_first),
         (Problem, _problem),
         (Rejected, _rejected),
         (Transient, _transient),
+        (LogFault, _log_fault),
         (RequestValidationError, _invalid),
         (HTTPException, _http),
         (Exception, _fault),
     ):
         app.add_exception_handler(kind, answer)
-    return app
+    return _Headers(app)
 
 
 class _Headers:
-    """Adds the headers that every page and file has."""
+    """Adds the headers that every page and file has, those about faults of ours among them."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        whole = False
+
         async def with_headers(message: Message) -> None:
+            nonlocal whole
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers[name] = value
                 headers.setdefault("Cache-Control", "no-store")
             await send(message)
+            whole = message["type"] == "http.response.body" and not message.get("more_body")
 
-        await self._app(scope, receive, with_headers)
+        try:
+            await self._app(scope, receive, with_headers)
+        except Exception:
+            if not whole:
+                raise  # a file that breaks off must not look like a whole one; a page says what happened
 
 
 def _sign_in_first(request: Request, _: Exception) -> Response:
@@ -107,6 +117,12 @@ def _transient(request: Request, error: Exception) -> Response:
     return _page(request, 503, f"{error}. Try again in a moment.")
 
 
+def _log_fault(request: Request, error: Exception) -> Response:
+    logger.warning("the log does not answer", why=str(error))
+    told = "The log does not answer now. Try again in a moment; a form may be sent again as it is."
+    return _page(request, 503, told)
+
+
 def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     found = "; ".join(
@@ -121,6 +137,9 @@ def _http(request: Request, error: Exception) -> Response:
 
 
 def _fault(request: Request, error: Exception) -> Response:
+    if is_silent(error) or has_no_views(error):
+        logger.warning("the views do not answer", why=" ".join(str(error).split()))
+        return _page(request, 503, "The views do not answer now. Try again in a moment.")
     fault = secrets.token_hex(6)
     logger.error("console fault", fault=fault, path=request.url.path, exc_info=error)
     return _page(request, 500, f"This is a fault of ours; the gateway's log has it as {fault}.")
@@ -133,6 +152,7 @@ TITLES = {
     405: "Not here",
     409: "This page is out of date",
     422: "That cannot be done",
+    429: "Too much waits already",
     500: "Something broke",
     503: "Not now",
 }

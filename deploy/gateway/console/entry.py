@@ -58,7 +58,7 @@ def follow(request: Request, word: str) -> Response:
     said = console.signer.open("sign_in", word, console.now_ms)
     key = None if said is None else console.api_keys.named(said["key"], console.now_ms)
     home = console.services.settings.home
-    if said is None or key is None or not first_use(home, said["once"]):
+    if said is None or key is None or not first_use(home, said["once"], console.now_ms):
         return render(request, None, "sign_in.html", back="", wrong=SPENT, status_code=401)
     response = RedirectResponse(PATH + "/", 303)
     sign_in(request, response, key)

@@ -7,6 +7,7 @@ it. That it was used, an empty file says, so that of two gateways in one home on
 from __future__ import annotations
 
 import secrets
+from contextlib import suppress
 from pathlib import Path
 
 from ..api_keys import changing, new_key
@@ -19,6 +20,9 @@ KEY_MS = 12 * 3_600_000
 """How long whoever followed it is believed, at most."""
 
 USED = "console-links"
+
+FORGET_MS = 24 * 3_600_000
+"""After so long no link can be followed any more, whatever the clocks say."""
 
 
 def new_link(
@@ -40,10 +44,14 @@ def new_link(
     return f"{base_url}/console/enter/{word}"
 
 
-def first_use(home: Path, once: str) -> bool:
-    """Whether this link was never followed before; from now on it was."""
+def first_use(home: Path, once: str, now_ms: int) -> bool:
+    """Whether this link was never followed before; from now on it was. What tells of links that are over is removed."""
     folder = home / USED
     folder.mkdir(parents=True, exist_ok=True)
+    for path in folder.iterdir():
+        with suppress(FileNotFoundError):  # another gateway was here, too
+            if path.stat().st_mtime * 1000 < now_ms - FORGET_MS:
+                path.unlink()
     try:
         (folder / once).touch(exist_ok=False)
     except FileExistsError:

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from wakeful.deploy.exits import Stopped
-from wakeful.deploy.gateway.console.one_time import first_use
+from wakeful.deploy.gateway.console.one_time import FORGET_MS, USED, first_use
 from wakeful.deploy.gateway.console.signing import KEY_FILE, Signer, signer_in
 
 NOW_MS = 1_700_000_000_000
@@ -66,4 +66,11 @@ def test_a_damaged_key_is_said_with_its_file(tmp_path, text):
 
 
 def test_of_two_who_follow_a_link_one_is_the_first(tmp_path):
-    assert [first_use(tmp_path, "abc"), first_use(tmp_path, "abc")] == [True, False]
+    assert [first_use(tmp_path, "abc", 0), first_use(tmp_path, "abc", 0)] == [True, False]
+
+
+def test_what_tells_of_links_that_are_over_is_removed(tmp_path):
+    first_use(tmp_path, "old", 0)
+    later_ms = int((tmp_path / USED / "old").stat().st_mtime * 1000) + FORGET_MS + 1
+    assert first_use(tmp_path, "new", later_ms)
+    assert [path.name for path in (tmp_path / USED).iterdir()] == ["new"]
