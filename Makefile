@@ -17,7 +17,7 @@ COMPILE := $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-e
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check lint up down clean bench bench-peers simulate chaos lock
+.PHONY: help install demo test browser screenshots check lint up down clean bench bench-peers simulate chaos lock
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' Makefile
@@ -36,6 +36,12 @@ demo: install  ## run the refund desk over customers' messages, with three kills
 
 test: install  ## run all tests on a local stack of their own
 	$(PYTEST) $(PYTEST_ARGS)
+
+browser: install  ## try the console in the machine's own Chromium: the long form
+	WAKEFUL_BROWSER=whole $(BIN)/python -m pytest -q tests/browser
+
+screenshots: install  ## draw each page of the console into docs/screenshots
+	WAKEFUL_BROWSER=whole WAKEFUL_SCREENSHOTS=docs/screenshots $(BIN)/python -m pytest -q tests/browser/test_screenshots.py
 
 check: lint  ## lint and the pure tests
 	$(PYTEST) -q -m "not kafka and not postgres and not slow"

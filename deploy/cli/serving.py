@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..exits import Exit, Stopped
+from ..settings import Settings
 from .context import AsJson, settings
 
 if TYPE_CHECKING:
@@ -29,8 +30,20 @@ DAYS_MAX = 36_500
 """A key that is to count longer needs no end."""
 
 
-def serve(*, as_json: AsJson = False) -> int:
-    """Serve HTTP: commands, queries, the live stream. Ends with SIGTERM or Ctrl-C, once open requests are answered.
+def serve(
+    *,
+    console_link: Annotated[
+        bool,
+        typer.Option(
+            "--console-link",
+            help="Print a link that signs you in to the console, once, as operator.",
+        ),
+    ] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Serve HTTP: commands, queries, the live stream, the console.
+
+    Ends with SIGTERM or Ctrl-C, once open requests are answered.
 
     WAKEFUL_HTTP_HOST and WAKEFUL_HTTP_PORT say where; any number of gateways may run side by side. With --json the
     address is told on stdout as soon as requests can come.
@@ -50,10 +63,13 @@ def serve(*, as_json: AsJson = False) -> int:
     gateway = load_gateway_settings(os.environ, given.home)
 
     def listening(url: str) -> None:
+        link = sign_in_link(given, gateway.api_keys, url) if console_link else None
         if as_json:
-            write_json({"url": url, "pid": os.getpid()})
-        note(f"listening on {url}")
-        if not gateway.can_sign_in:
+            write_json({"url": url, "pid": os.getpid(), "console_link": link})
+        note(f"listening on {url}; the console is {url}/console/")
+        if link is not None:
+            note(f"sign in to the console once, within ten minutes: {link}")
+        elif not gateway.can_sign_in:
             note(
                 "nobody can sign in yet: make a key with 'wakeful apikeys new --role operator', or set WAKEFUL_OIDC_ISSUER"
             )
@@ -63,6 +79,23 @@ def serve(*, as_json: AsJson = False) -> int:
     code = serve_until_signalled(given, gateway, listening=listening)
     note("ended")
     return code
+
+
+def sign_in_link(given: Settings, api_keys: Path, base_url: str) -> str:
+    """A link by which whoever runs this signs in to the console once, as an operator."""
+    from ..clock import SystemClock
+    from ..gateway.console.one_time import new_link
+    from ..gateway.console.signing import signer_in
+
+    return new_link(
+        signer_in(given.home),
+        api_keys,
+        base_url=base_url.replace("://0.0.0.0", "://127.0.0.1").replace("://[::]", "://[::1]"),
+        tenant=given.tenant,
+        actor=given.actor,
+        roles=("operator",),
+        now_ms=SystemClock().now_ms(),
+    )
 
 
 @app.command()

@@ -26,17 +26,29 @@ Decision = Literal["approve", "reject"]
 
 @dataclass(slots=True)
 class Approver:
-    """Call `hear` with each proposal, and `decide` often. `wrote` gives a customer's message by the session."""
+    """Call `hear` with each proposal, and `decide` often. `wrote` gives a customer's message by the session.
+
+    The first `leaves` are left to somebody else, in the console.
+    """
 
     client: Client
     view: View
     asks: bool
     wrote: Callable[[str], str]
+    leaves: int = 0
+    left: set[str] = field(default_factory=set)
+    """Sessions with one that was left."""
     _open: dict[str, tuple[Outcome, float]] = field(default_factory=dict)
 
     def hear(self, outcome: Outcome) -> None:
         """A proposal, which is decided a moment later; a repeat changes nothing."""
         key = f"{outcome.session_id}/{outcome.proposal_id}"
+        if outcome.session_id in self.left:
+            return
+        if len(self.left) < self.leaves:
+            self.left.add(outcome.session_id)
+            self.view.line(f"a refund of {outcome.session_id} is left to you: see Approvals")
+            return
         self._open.setdefault(key, (outcome, monotonic() + THINKS_S))
 
     def decide(self) -> int:

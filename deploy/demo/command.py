@@ -39,6 +39,12 @@ def demo(
     ask: Annotated[
         bool, typer.Option("--ask", help="Be the supervisor: say yes or no to each large refund.")
     ] = False,
+    console: Annotated[
+        bool,
+        typer.Option(
+            "--console", help="Decide one large refund yourself, in the browser: prints a link."
+        ),
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="The report as one JSON object on stdout.")
     ] = False,
@@ -53,15 +59,26 @@ def demo(
     messages = _messages(input_file)
     if ask and not sys.stdin.isatty():
         raise Stopped(Exit.USAGE, "--ask needs a terminal: run it from one, or leave --ask out")
+    if console and not sys.stdin.isatty():
+        raise Stopped(Exit.USAGE, "--console needs a terminal: run it from one, or leave it out")
     _check_model()
     from .. import logs
+    from .console import check_installed
     from .runner import run
     from .runs import Options
 
     # The processes log to files of their own; what becomes of them is shown here.
     logs.configure("error", "text")
-    own = input_file is None
-    options = Options(calm=calm, ask=ask, dedupe=dedupe, late_commit=late_commit, own=own)
+    if console:
+        check_installed()
+    options = Options(
+        calm=calm,
+        ask=ask,
+        dedupe=dedupe,
+        late_commit=late_commit,
+        console=console,
+        own=input_file is None,
+    )
     result = run(messages, os.environ, options)
     _show(result, as_json=as_json)
     return Exit.DONE if result.report.kept else Exit.REFUSED

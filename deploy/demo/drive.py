@@ -69,7 +69,7 @@ class Drive:
                     if isinstance(item, Record):
                         self._read(item)
                 self.customers.write(self._due())
-                if self.approver.decide():
+                if self.approver.decide() or self.approver.left:
                     self._moved_s = monotonic()
                 total = len(self.customers.messages)
                 self.killer.look(due=self.customers.answered >= max(total // HELD_BACK, 1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -26,6 +27,7 @@ from ..supervisor import Supervisor
 from . import evidence
 from .approver import Approver
 from .board import Board
+from .console import console
 from .customers import Customers
 from .drive import Drive
 from .killer import VICTIMS, CallWatch, Killer
@@ -111,11 +113,14 @@ def _play(
             processors=PROCESSORS,
             environ={**environ, **_outside(one, payments)},
         )
-        with _running(supervisor):
+        with _running(supervisor), _console(settings, environ, options, view):
             named = [f"{name} {pid}" for name, pid in supervisor.pids().items()]
             view.line(f"started {', '.join(named[:3])},")
             view.line(f"        {', '.join(named[3:])}; this is {os.getpid()}")
             killer = _drive(one, log, supervisor, messages, options, view)
+            if options.console:
+                view.line("look around in the console; press Enter to end")
+                sys.stdin.readline()
         view.line("processes ended; reading topics, Postgres and the book for the report")
         promises = options.promises
         if one.resumed:  # whatever it had killed before, it was killed itself
@@ -157,7 +162,9 @@ def _drive(
             topics=settings.topics,
             supervisor=supervisor,
             customers=customers,
-            approver=Approver(decider, view, options.ask, customers.text_of),
+            approver=Approver(
+                decider, view, options.ask, customers.text_of, leaves=int(options.console)
+            ),
             killer=killer,
             board=board,
             book=one.book,
@@ -172,6 +179,19 @@ def _drive(
         except Transient as late:
             view.line(str(late))
     return killer
+
+
+@contextmanager
+def _console(
+    settings: Settings, environ: Mapping[str, str], options: Options, view: View
+) -> Iterator[None]:
+    """The console beside it, where it was asked for."""
+    if not options.console:
+        yield
+        return
+    with console(settings, environ) as link:
+        view.line(f"the console, for one sign-in within ten minutes: {link}")
+        yield
 
 
 def _outside(one: Run, payments: Service) -> dict[str, str]:

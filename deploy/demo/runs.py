@@ -44,6 +44,7 @@ class Options:
     ask: bool = False
     dedupe: bool = False
     late_commit: bool = False
+    console: bool = False
     own: bool = True
 
     @property
@@ -62,7 +63,7 @@ class Options:
         return Promises(
             kills_min=0 if self.calm else 2,
             recovered_min=int(self.own and not self.dedupe and (self.late_commit or not self.calm)),
-            seconds_max=120.0 if self.own and not self.ask else None,
+            seconds_max=120.0 if self.own and not self.ask and not self.console else None,
         )
 
     def digest(self, messages: Sequence[Incoming]) -> str:

@@ -78,8 +78,12 @@ class ApiKeys(Reread[dict[str, ApiKey]]):
         key = self.now().get(match[1])
         if key is None or not hmac.compare_digest(key.sha256, _hashed(match[2])):
             return None
-        over = key.not_after_ms is not None and now_ms > key.not_after_ms
-        return None if key.status != ACTIVE or over else key
+        return key if _counts(key, now_ms) else None
+
+    def named(self, key_id: str, now_ms: int) -> ApiKey | None:
+        """The key of this id as long as it counts: for whoever has proved before that they have it."""
+        key = self.now().get(key_id)
+        return key if key is not None and _counts(key, now_ms) else None
 
 
 def new_key(
@@ -125,6 +129,11 @@ def changing(path: Path) -> Iterator[list[ApiKey]]:
 def revoked(key: ApiKey) -> ApiKey:
     """The key, counting no more."""
     return replace(key, status=REVOKED)
+
+
+def _counts(key: ApiKey, now_ms: int) -> bool:
+    over = key.not_after_ms is not None and now_ms > key.not_after_ms
+    return key.status == ACTIVE and not over
 
 
 def _by_id(path: Path) -> dict[str, ApiKey]:

@@ -21,6 +21,7 @@ from ..settings import Settings
 from .api_keys import ApiKeys
 from .app import create_app
 from .authentication import Authenticator
+from .console import app as console
 from .hooks import Hooks
 from .oidc import Oidc, Provider
 from .services import Services
@@ -51,8 +52,10 @@ def serve(
         _bound(gateway) as listener,
     ):
         host, port = listener.getsockname()[:2]
+        app = create_app(services)
+        console.mount(app, services, ApiKeys(gateway.api_keys))
         config = uvicorn.Config(
-            create_app(services),
+            app,
             log_config=None,
             access_log=False,
             server_header=False,

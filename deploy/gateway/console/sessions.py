@@ -1,0 +1,86 @@
+"""The list of sessions: filters, pages by a cursor, and a form that opens one."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Form, Request
+from fastapi.responses import RedirectResponse, Response
+
+from ....projections.counts import STATUSES
+from ....projections.listings import SESSIONS
+from ....projections.sessions import WAITS
+from ..principals import May
+from ..problems import Problem
+from ..viewing import page_of
+from .asking import ask
+from .pages import render, url
+from .visits import Looking, Posting, Visit
+
+router = APIRouter()
+
+PAGE = 50
+"""Rows of one page."""
+
+
+@router.get("/sessions")
+def page(
+    request: Request,
+    visit: Looking,
+    show: str = "",
+    workflow: str = "",
+    q: str = "",
+    after: str = "",
+) -> Response:
+    """One page of them, the one with the latest event first; by the start of their ids where that is asked for."""
+    told = _listed(visit, show, workflow.strip(), q.strip(), after)
+    return render(request, visit, "sessions.html", **told)
+
+
+@router.post("/sessions")
+def open_one(
+    request: Request,
+    visit: Posting,
+    workflow: Annotated[str, Form(max_length=200)],
+    session_id: Annotated[str, Form(max_length=200)] = "",
+    once: Annotated[str, Form(max_length=64)] = "",
+) -> Response:
+    """Opens a session, and goes to it once it is there."""
+    visit.principal.require(May.ASK)
+    client = visit.services.client(visit.principal)
+    id_, body, command_id = client.opening(workflow.strip(), session_id.strip() or None)
+    found = ask(visit, request, once, id_, body, command_id)
+    if found.state == "refused":
+        raise Problem(422, found.reason, found.words)
+    return RedirectResponse(url("sessions", id_, command=found.command_id, at=found.position), 303)
+
+
+def _listed(visit: Visit, show: str, workflow: str, start: str, after: str) -> dict[str, Any]:
+    choices = ("", *STATUSES, "held", *(f"waits for {kind}" for kind in WAITS))
+    if show not in choices:
+        raise Problem(422, "unknown_filter", f"show {show!r} is none: {', '.join(choices[1:])}")
+    wanted: dict[str, str | int] = {}
+    if start:
+        wanted = {"id_prefix": start}
+    elif show == "held":
+        wanted = {"held": 1}
+    elif show in STATUSES:
+        wanted = {"status": show}
+    elif show:
+        wanted = {f"waiting_{show.removeprefix('waits for ')}": 1}
+    if workflow and not start:
+        wanted["workflow"] = workflow
+    with visit.services.queries(visit.principal) as views:
+        found = page_of(
+            views, visit.console.cursors, SESSIONS, wanted, limit=PAGE, cursor=after or None
+        )
+    return {
+        "now_ms": visit.console.now_ms,
+        "rows": found.rows,
+        "show": show,
+        "choices": choices[1:],
+        "workflow": workflow,
+        "q": start,
+        "after": after,
+        "following": found.next_cursor or "",
+    }

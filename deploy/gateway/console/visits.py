@@ -1,0 +1,166 @@
+"""Who looks at a page: the cookie of a sign-in, checked against the API key behind it each time.
+
+The cookie says which key, never what it may do: a key that is revoked, over, or has other roles by now counts as it is.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from dataclasses import dataclass, field
+from typing import Annotated, Any, cast
+from urllib.parse import quote
+
+from fastapi import Depends, Form, Request
+from fastapi.responses import Response
+
+from ....events.records import Event
+from ....projections.pages import Cursors
+from ..api_keys import ApiKey, ApiKeys
+from ..principals import May, Principal, permissions_of
+from ..problems import Problem
+from ..services import Services
+from .history import Histories
+from .signing import Signer
+
+CHANNEL = "console"
+
+COOKIE = "wakeful_console"
+
+PATH = "/console"
+
+SIGNED_IN_MS = 8 * 3_600_000
+"""How long a sign-in lasts."""
+
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+
+_OURS = re.compile(r"/console(?:/[\w.~%@:=+-]+)*/?(?:\?[\w.~%@:=&+-]*)?", re.ASCII)
+
+
+class SignInFirst(Exception):
+    """Nobody is signed in: the answer is the way in, and back here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Console:
+    """What all pages share."""
+
+    services: Services
+    api_keys: ApiKeys
+    signer: Signer
+    cursors: Cursors
+    histories: Histories = field(default_factory=Histories)
+    numbers: dict[str, tuple[int, dict[str, Any]]] = field(default_factory=dict)
+    """What the overview last showed of each tenant, and when; losing it costs one more look."""
+
+    @property
+    def now_ms(self) -> int:
+        """By this machine's clock."""
+        return self.services.clock.now_ms()
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One signed-in person on one page."""
+
+    console: Console
+    principal: Principal
+    form_token: str
+
+    def may(self, permission: str) -> bool:
+        """Whether a page shows what needs this permission."""
+        return May(permission) in self.principal.permissions
+
+    @property
+    def services(self) -> Services:
+        """The gateway's."""
+        return self.console.services
+
+    def events(self, session_id: str, seq: int) -> list[Event]:
+        """The session's events up to this number or further, the oldest first."""
+        return self.console.histories.events(self.services, self.principal, session_id, seq)
+
+
+def from_here(request: Request) -> None:
+    """`Problem` 403 for a form that another site sent; browsers say so, and what is no browser says nothing."""
+    if request.headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
+        raise Problem(403, "foreign_form", "this form was sent by another site: use the page here")
+
+
+def console_of(request: Request) -> Console:
+    """Of the application that answers."""
+    return cast("Console", request.app.state.console)
+
+
+def visit_of(request: Request) -> Visit:
+    """The visit; `SignInFirst` where the cookie is none, over, or its key counts no more."""
+    console = console_of(request)
+    word = request.cookies.get(COOKIE, "")
+    said = console.signer.open("session", word, console.now_ms)
+    key = None if said is None else console.api_keys.named(said["key"], console.now_ms)
+    if said is None or key is None:
+        raise SignInFirst
+    principal = Principal(
+        key.tenant, key.actor, permissions_of(key.roles), CHANNEL, f"key:{key.id}"
+    )
+    principal.require(May.SEE)
+    return Visit(console, principal, console.signer.form_token(said["id"]))
+
+
+def posted(request: Request, form_token: Annotated[str, Form()] = "") -> Visit:
+    """The visit behind a form; `Problem` 403 where the form is not from a page of this sign-in."""
+    from_here(request)
+    visit = visit_of(request)
+    if not secrets.compare_digest(visit.form_token.encode(), form_token.encode()):
+        raise Problem(
+            403,
+            "foreign_form",
+            "this form is not from a page of this sign-in: open the page again, and send it from there",
+        )
+    return visit
+
+
+Looking = Annotated[Visit, Depends(visit_of)]
+Posting = Annotated[Visit, Depends(posted)]
+
+
+def sign_in(request: Request, response: Response, key: ApiKey) -> None:
+    """Sets the cookie; never one that outlives its key."""
+    console = console_of(request)
+    until_ms = console.now_ms + SIGNED_IN_MS
+    if key.not_after_ms is not None:
+        until_ms = min(until_ms, key.not_after_ms)
+    body: dict[str, Any] = {"key": key.id, "id": secrets.token_hex(16)}
+    response.set_cookie(
+        COOKIE,
+        console.signer.seal("session", body, until_ms=until_ms),
+        max_age=max(0, until_ms - console.now_ms) // 1000,
+        path=PATH,
+        httponly=True,
+        samesite="strict",
+        secure=_is_secure(request),
+    )
+
+
+def sign_out(request: Request, response: Response) -> None:
+    """Takes the cookie back."""
+    response.delete_cookie(
+        COOKIE, path=PATH, httponly=True, samesite="strict", secure=_is_secure(request)
+    )
+
+
+def way_in(request: Request) -> str:
+    """The sign-in page, which leads back to what was asked for."""
+    asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    back = ours(asked) if request.method == "GET" else None
+    return f"{PATH}/sign-in" + (f"?next={quote(back, safe='')}" if back else "")
+
+
+def ours(path: str) -> str | None:
+    """The path, where it is a page of the console; null where it leads anywhere else."""
+    return path if _OURS.fullmatch(path) and "/.." not in path else None
+
+
+def _is_secure(request: Request) -> bool:
+    """Always, but for plain HTTP on this machine, where a browser would not send it back."""
+    return not (request.url.scheme == "http" and request.url.hostname in LOOPBACK)
