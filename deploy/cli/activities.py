@@ -127,7 +127,7 @@ def resolve(
 
 def what_to_do(row: dict[str, Any]) -> str:
     """The next step about a row of the ledger; empty where there is none."""
-    from .words import resolving
+    from ..telling.words import resolving
 
     if row["status"] == "uncertain":
         if row["in_doubt"]:

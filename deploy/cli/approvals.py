@@ -54,8 +54,9 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """List approvals, the oldest first: those that wait for a decision, unless --status says otherwise."""
+    from ..telling.text import shown_text
     from .context import queries
-    from .output import note, shown_text, table, write_json
+    from .output import note, table, write_json
 
     given = settings()
     check_limit(limit, most=1_000)

@@ -204,7 +204,7 @@ def _earlier(given: Settings, log: Log, receipt: Receipt) -> Verdict | None:
     """The refusal of the command that this one repeats; null where it was not refused."""
     from ...events.state import DEDUPE_MS
     from ..clock import SystemClock
-    from .reading import refusal_of
+    from ..telling.reading import refusal_of
     from .watching import Verdict
 
     since_ms = max(0, SystemClock().now_ms() - DEDUPE_MS)  # nothing older is known as a repeat
@@ -230,7 +230,7 @@ def finish(answer: Answer, *, as_json: bool, done: str) -> int:
 
 
 def _judge(answer: Answer, done: str) -> tuple[Exit, str]:
-    from .output import last_line
+    from ..telling.text import last_line
 
     session_id, verdict, rest = answer.receipt.session_id, answer.verdict, answer.rest
     if verdict is None:
@@ -286,7 +286,7 @@ def _undecided(receipt: Receipt) -> str:
 
 def _awaited(rest: Rest, session_id: str) -> str:
     """What a waiting session wants of somebody, what came up last first, and how to give it."""
-    from .words import wanting
+    from ..telling.words import wanting
 
     if rest.approvals:
         proposal = rest.approvals[-1]
@@ -302,8 +302,8 @@ def _awaited(rest: Rest, session_id: str) -> str:
 
 
 def _show_rest(rest: Rest) -> None:
-    from .output import shown_text
-    from .words import as_json
+    from ..telling.text import shown_text
+    from ..telling.words import as_json
 
     for reply in rest.replies:
         typer.echo(shown_text(as_json(reply), 10_000))
@@ -312,7 +312,7 @@ def _show_rest(rest: Rest) -> None:
 
 
 def _answer_json(answer: Answer) -> dict[str, Any]:
-    from .words import as_json
+    from ..telling.words import as_json
 
     receipt, verdict, rest = answer.receipt, answer.verdict, answer.rest
     found: dict[str, Any] = as_json(receipt)

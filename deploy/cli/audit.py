@@ -55,7 +55,8 @@ def verify(
     """
     from ...commands.wire import decode_command
     from ...projections.audit import asked_by, audit
-    from .output import counted, note, table, write_json
+    from ..telling.text import counted
+    from .output import note, table, write_json
 
     given = settings()
     store = _store(given) if blobs else None

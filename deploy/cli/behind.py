@@ -52,7 +52,7 @@ def _try(found: Behind, look: Callable[[], None]) -> None:
 def _add(found: Behind, reader: str, log: Log, topic: str, positions: Mapping[Place, int]) -> None:
     from ...events.log.protocol import Place
     from ...projections.lag import lag
-    from .reading import to_the_end
+    from ..telling.reading import to_the_end
 
     offsets = lag(log, topic, positions)
     few = {p: positions.get(p, 0) for p, count in offsets.items() if 0 < count <= COUNTED_MAX}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -124,14 +124,3 @@ def check_session(given: Settings, views: Queries, session_id: str) -> None:
             Exit.NOT_FOUND,
             f"no session {session_id!r} of tenant {given.tenant}: see 'wakeful session list'",
         )
-
-
-def plain(value: Any) -> Any:
-    """A value as JSON has it: bytes as hex, times as ISO 8601."""
-    from datetime import datetime
-
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, datetime):
-        return value.isoformat()
-    raise TypeError(f"{type(value).__name__} has no JSON form")

@@ -203,7 +203,7 @@ def _newest_events(log: Log, given: Settings) -> tuple[int, list[str]]:
     from ...events.codec import decode_event
     from ...events.errors import Undecodable
     from ...events.log.protocol import Isolation, Place
-    from .reading import to_the_end
+    from ..telling.reading import to_the_end
 
     topic = given.topics.events
     places = [Place(topic, number) for number in range(log.partitions(topic))]
@@ -223,7 +223,7 @@ def _letters(given: Settings) -> list[Finding]:
     """Those that nobody has dealt with."""
     from ...events.headers import dead_letter_in
     from ..clock import SystemClock
-    from .dealing import newest_letters
+    from ..telling.dealing import newest_letters
 
     with kafka(given) as log:
         found = newest_letters(log, given.topics, LETTERS_MAX).records

@@ -11,7 +11,7 @@ from ...commands.keyring import Keyring
 from ...events.log.protocol import TopicSpec
 from ..roles import WITHOUT, roles_never, roles_over
 from ..settings import Settings
-from .output import span
+from ..telling.text import span
 
 Verdict = Literal["ok", "advice", "wrong", "unknown"]
 

@@ -35,8 +35,9 @@ def ledger(
     The time runs from the request to the end, retries and rests included; of what has not ended, until now.
     """
     from ..clock import SystemClock
+    from ..telling.text import span
     from .context import queries
-    from .output import note, span, table, write_json
+    from .output import note, table, write_json
     from .typed import ago_ms
 
     given = settings()

@@ -15,7 +15,7 @@ from .context import AsJson, check_limit, kafka, settings
 if TYPE_CHECKING:
     from ...events.log.protocol import Log, Record
     from ..settings import Settings
-    from .dealing import Dealt, How, Mark
+    from ..telling.dealing import Dealt, How, Mark
 
 app = typer.Typer(
     help="Dead letters: what was not let in, why, and what to do about it.", no_args_is_help=True
@@ -51,8 +51,9 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """List dead letters that nobody has dealt with, the oldest first: this tenant's, and those that name none."""
-    from .dealing import id_of, newest_letters
-    from .output import note, table, when, write_json
+    from ..telling.dealing import id_of, newest_letters
+    from ..telling.text import when
+    from .output import note, table, write_json
 
     given = settings()
     check_limit(limit, most=10_000)
@@ -94,8 +95,9 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show one dead letter: cause, origin, headers, and what its bytes say if they say anything."""
-    from .dealing import find_letter
-    from .output import facts, when, write_json
+    from ..telling.dealing import find_letter
+    from ..telling.text import when
+    from .output import facts, write_json
 
     given = settings()
     with kafka(given) as log:
@@ -177,7 +179,7 @@ def _whose(given: Settings, all_tenants: bool) -> str | None:  # noqa: FBT001 as
 
 
 def _deal(how: How, asked: _Asked, *, as_json: bool) -> int:
-    from .dealing import deal, find_letter, id_of, open_letters
+    from ..telling.dealing import deal, find_letter, id_of, open_letters
 
     letters, reason = asked.letters, asked.reason
     if bool(letters) == (reason is not None):
@@ -211,8 +213,8 @@ def _deal(how: How, asked: _Asked, *, as_json: bool) -> int:
 
 def _why_not(how: How, record: Record, given: Settings) -> str:
     """Why this cannot be done with a letter; empty where it can."""
-    from .dealing import why_not_sent_back
-    from .vouching import why_not_vouched
+    from ..telling.dealing import why_not_sent_back
+    from ..telling.vouching import why_not_vouched
 
     if how == "dropped":
         return ""
@@ -223,7 +225,7 @@ def _why_not(how: How, record: Record, given: Settings) -> str:
 def _signed(letters: list[Record], given: Settings, log: Log) -> list[Record]:
     """These letters under signatures by this keyring's keys; `NoKey` where it has none for one of them."""
     from ..identity import identity_of
-    from .vouching import vouched
+    from ..telling.vouching import vouched
 
     identity = identity_of(given, log)
     return [vouched(record, given.topics, identity) for record in letters]
@@ -231,7 +233,7 @@ def _signed(letters: list[Record], given: Settings, log: Log) -> list[Record]:
 
 def _ask(how: How, count: int, *, yes: bool) -> None:
     """Goes on where a person says yes, or there is nothing to be done."""
-    from .output import counted
+    from ..telling.text import counted
 
     if yes or not count:
         return
@@ -245,7 +247,8 @@ def _ask(how: How, count: int, *, yes: bool) -> None:
 
 
 def _tell(how: How, dealt: Dealt, why_not: dict[str, str], *, as_json: bool) -> int:
-    from .output import counted, note, write_json
+    from ..telling.text import counted
+    from .output import note, write_json
 
     code = Exit.REFUSED if why_not else Exit.DONE
     if as_json:
@@ -267,7 +270,7 @@ def _tell(how: How, dealt: Dealt, why_not: dict[str, str], *, as_json: bool) -> 
 
 
 def _told(mark: Mark | None) -> str | None:
-    from .output import when
+    from ..telling.text import when
 
     return None if mark is None else f"{mark.how} by {mark.by} at {when(mark.at_ms)}"
 
@@ -296,7 +299,7 @@ def _row(record: Record, mark: Mark | None) -> dict[str, Any]:
 def _command(record: Record) -> Any:
     from ...commands.wire import decode_command
     from ...events.errors import Undecodable
-    from .words import as_json
+    from ..telling.words import as_json
 
     try:
         command = decode_command(record.value, record.headers)

@@ -10,12 +10,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from .context import plain
-
-CELL_MAX = 60
-"""Characters of a cell that is not a terminal's: longer ones are cut, `--json` has all."""
-
-MINUTE_S = 60
+from ..telling.text import CELL_MAX, plain, printable
 
 COLOURS = (36, 33, 32, 35, 34, 31)
 
@@ -57,34 +52,6 @@ def facts(pairs: Iterable[tuple[str, object]]) -> None:
     sys.stdout.flush()
 
 
-def counted(count: int, what: str) -> str:
-    """`1 letter`, `2 letters`."""
-    return f"{count} {what}{'s' * (count != 1)}"
-
-
-def when(at_ms: int | None) -> str:
-    """A log time as people read it, in UTC."""
-    if at_ms is None:
-        return ""
-    try:
-        at = datetime.fromtimestamp(at_ms / 1000, UTC)
-    except (OverflowError, OSError, ValueError):
-        return f"{at_ms} ms"
-    return at.strftime("%Y-%m-%d %H:%M:%S")
-
-
-def span(ms: int) -> str:
-    """A length of time as people say it: its two largest units."""
-    seconds = ms // 1000
-    if seconds < MINUTE_S:
-        return f"{ms / 1000:.1f} s"
-    units = [("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)]
-    first = next(n for n, (_, unit) in enumerate(units) if seconds >= unit)
-    (name, unit), (smaller, part) = units[first : first + 2]
-    rest = seconds % unit // part
-    return f"{seconds // unit} {name}" + (f" {rest} {smaller}" if rest else "")
-
-
 def prefixed(name: str, line: str) -> None:
     """A child's log line, with the child's name before it."""
     shown = f"{name:<16}"
@@ -92,12 +59,6 @@ def prefixed(name: str, line: str) -> None:
         shown = f"\x1b[{COLOURS[sum(name.encode()) % len(COLOURS)]}m{shown}\x1b[0m"
     sys.stderr.write(f"{shown} {line}\n")
     sys.stderr.flush()
-
-
-def last_line(text: str) -> str:
-    """The line of a traceback that says what happened; a text of one line is that line."""
-    lines = [line for line in text.strip().splitlines() if line.strip()]
-    return _printable(lines[-1], 500) if lines else ""
 
 
 def block(text: str) -> None:
@@ -122,31 +83,16 @@ def versions(*, as_json: bool) -> None:
         sys.stdout.write("\n".join(f"{name} {value}" for name, value in found.items()) + "\n")
 
 
-def shown_text(value: Any, limit: int = CELL_MAX) -> str:
-    """JSON data as a short text: what was said, where it is a message with a text."""
-    if isinstance(value, dict) and set(value) == {"text"} and isinstance(value["text"], str):
-        value = value["text"]
-    text = value if isinstance(value, str) else json.dumps(value, default=plain, ensure_ascii=False)
-    return _printable(text, limit)
-
-
 def _cell(value: object, limit: int = CELL_MAX * 2) -> str:
     if value is None:
         return "-"
     if isinstance(value, datetime):
         return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
     if isinstance(value, (bool, dict, list)):  # as JSON, and Postgres, have it
-        return _printable(json.dumps(value, default=str, ensure_ascii=False), limit)
+        return printable(json.dumps(value, default=str, ensure_ascii=False), limit)
     if isinstance(value, bytes):
         return value.hex()
-    return _printable(str(value), limit)
-
-
-def _printable(text: str, limit: int) -> str:
-    """One line without control characters: what users and models write must not steer a terminal."""
-    flat = " ".join(text.split())
-    safe = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in flat)
-    return safe if len(safe) <= limit else safe[: limit - 1] + "…"
+    return printable(str(value), limit)
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:

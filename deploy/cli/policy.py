@@ -186,7 +186,7 @@ def show(
         note(f"no policy is published, so {who} approvals: 'wakeful policy publish FILE' makes one")
         return
     from ...processors.policies.sets import set_hash
-    from .output import when
+    from ..telling.text import when
 
     facts(
         [

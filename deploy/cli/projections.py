@@ -108,7 +108,8 @@ def told_of(progress: Progress) -> str:
 
 
 def _report(progress: Progress, *, switched: bool, as_json: bool) -> None:
-    from .output import counted, note, table, write_json
+    from ..telling.text import counted
+    from .output import note, table, write_json
 
     if as_json:
         shown = [{"table": d.table, "key": d.key, "what": d.told} for d in progress.shown]

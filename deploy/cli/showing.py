@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..exits import Exit, Stopped
 from ..settings import Settings
+from ..telling.explained import Found
 from .context import kafka, queries
 
 if TYPE_CHECKING:
@@ -18,18 +18,6 @@ VIEWS_MS = 3_000
 
 BACK_MS = 15 * 60_000
 """How far before a session's last event its other events are looked for: a partition has no index."""
-
-
-@dataclass(slots=True)
-class Found:
-    """A session's row, what it asks of people (approvals, doubts), its last events, and what could not be had."""
-
-    row: dict[str, Any]
-    approvals: list[dict[str, Any]]
-    uncertain: list[dict[str, Any]] = field(default_factory=list)
-    events: list[dict[str, Any]] = field(default_factory=list)
-    lines: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
 
 
 def find_session(given: Settings, session_id: str, *, events_max: int) -> Found:
@@ -55,7 +43,8 @@ def find_session(given: Settings, session_id: str, *, events_max: int) -> Found:
 
 def show_session(found: Found, *, as_json: bool) -> None:
     """One JSON object, or what a person asks first: where it stands, why, and what can be done."""
-    from .output import facts, last_line, note, write_json
+    from ..telling.text import last_line
+    from .output import facts, note, write_json
 
     if as_json:
         write_json(
@@ -96,7 +85,8 @@ def show_session(found: Found, *, as_json: bool) -> None:
 def _show_lists(found: Found) -> None:
     import typer
 
-    from .output import block, when
+    from ..telling.text import when
+    from .output import block
 
     row = found.row
     detail = row["held_detail"] or (row["failure"] or {}).get("detail", "")
@@ -132,7 +122,7 @@ def _show_lists(found: Found) -> None:
 
 def _wanted(found: Found) -> list[str]:
     """What it waits for from outside, but for the approvals, and how to give it."""
-    from .words import wanting
+    from ..telling.words import wanting
 
     row = found.row
     why = {doubt["activity_id"]: _failure(doubt["failure"]) for doubt in found.uncertain}
@@ -182,8 +172,8 @@ def _approvals(given: Settings, session_id: str, views: Queries) -> list[dict[st
 
 
 def _add_events(given: Settings, log: Log, found: Found, events_max: int) -> None:
-    from .reading import last_events
-    from .words import event_json, event_line
+    from ..telling.reading import last_events
+    from ..telling.words import event_json, event_line
 
     updated_ms = int(found.row["updated_at"].timestamp() * 1000)
     opened_ms = int(found.row["opened_at"].timestamp() * 1000) if found.row["opened_at"] else 0
@@ -201,7 +191,7 @@ def _add_events(given: Settings, log: Log, found: Found, events_max: int) -> Non
 def _occasion(row: dict[str, Any]) -> str:
     """What started the turn, where it was no message."""
     from ...events.state import MESSAGE
-    from .output import last_line
+    from ..telling.text import last_line
 
     if row["trigger"] in (None, MESSAGE):
         return ""
@@ -222,6 +212,6 @@ def _failure(value: Any) -> str | None:
 
 
 def _text(value: Any) -> str | None:
-    from .output import shown_text
+    from ..telling.text import shown_text
 
     return None if value is None else shown_text(value, 2_000)

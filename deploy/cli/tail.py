@@ -74,7 +74,7 @@ def tail(
 def _check_known(given: Settings, log: Log, session_id: str) -> None:
     """Refuses a session that has no event at all: that it shows nothing would say less."""
     from ...events.keys import session_key
-    from .reading import to_the_end
+    from ..telling.reading import to_the_end
 
     key = session_key(given.tenant, session_id)
     places = _positions(given, log, "events", session_id, since_ms=0)
@@ -120,7 +120,7 @@ def _since_ms(text: str | None, *, from_start: bool) -> int | None:
 def _records(
     log: Log, positions: dict[Place, int], *, follow: bool, idle_s: float | None
 ) -> Iterator[Record]:
-    from .reading import as_they_come, to_the_end
+    from ..telling.reading import as_they_come, to_the_end
 
     if not follow:
         found = list(to_the_end(log, positions))
@@ -138,8 +138,8 @@ def _records(
 def _print(topics: Topics, record: Record, *, as_json: bool, named: bool) -> None:
     from ...events.codec import decode_event, decode_outcome
     from ...events.errors import Undecodable
+    from ..telling.words import event_json, event_line, outcome_json, outcome_line
     from .output import note, write_json
-    from .words import event_json, event_line, outcome_json, outcome_line
 
     kind: Literal["event", "outcome"] = "event" if record.topic == topics.events else "outcome"
     at = {"partition": record.partition, "offset": record.offset}

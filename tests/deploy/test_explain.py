@@ -6,9 +6,10 @@ from typing import get_args
 
 import pytest
 
-from wakeful.deploy.cli.explaining import MENDING, _show, explained, folded
+from wakeful.deploy.cli.explaining import _show
 from wakeful.deploy.cli.showing import Found
-from wakeful.deploy.cli.story import ALONE, GOES_ON, OPENS, tell
+from wakeful.deploy.telling.explained import MENDING, explained, folded
+from wakeful.deploy.telling.story import ALONE, GOES_ON, OPENS, tell
 from wakeful.events import records as r
 from wakeful.events.payloads import json_payload
 from wakeful.events.state import Status

@@ -13,10 +13,10 @@ from wakeful.commands.identity import Signed
 from wakeful.commands.keyring import Keyring
 from wakeful.commands.models import OpenSession
 from wakeful.deploy.cli import letters
-from wakeful.deploy.cli.dealing import deal, find_letter, newest_letters, open_letters
 from wakeful.deploy.cli.main import invoke
-from wakeful.deploy.cli.reading import to_the_end
 from wakeful.deploy.exits import Exit
+from wakeful.deploy.telling.dealing import deal, find_letter, newest_letters, open_letters
+from wakeful.deploy.telling.reading import to_the_end
 from wakeful.events.headers import batch_headers, dead_letter_headers
 from wakeful.events.log.memory import MemoryLog
 from wakeful.events.log.protocol import LogFault, Place, Record

@@ -18,13 +18,13 @@ from wakeful.commands.models import Command, CommandHeader, DecideApproval
 from wakeful.commands.wire import decode_command, encode_command
 from wakeful.deploy.cli.context import kafka
 from wakeful.deploy.cli.main import invoke
-from wakeful.deploy.cli.reading import to_the_end
 from wakeful.deploy.exits import Exit
 from wakeful.deploy.keyfile import ensure_local_keys, new_key, read_keys, write_keys
 from wakeful.deploy.processes import apply_topics, prepare_views
 from wakeful.deploy.settings import Settings
 from wakeful.deploy.stack import Endpoints
 from wakeful.deploy.supervisor import Supervisor
+from wakeful.deploy.telling.reading import to_the_end
 from wakeful.events.headers import dead_letter_in, record_headers
 from wakeful.events.keys import session_key
 from wakeful.events.log.protocol import Log, Place

@@ -14,11 +14,12 @@ from wakeful.commands.keyring import REVOKED, Keyring
 from wakeful.commands.signatures import SIGNATURE_HEADER
 from wakeful.deploy import identity as identities
 from wakeful.deploy.cli import letters
-from wakeful.deploy.cli.dealing import letters_of
-from wakeful.deploy.cli.explaining import _show, explained, folded
+from wakeful.deploy.cli.explaining import _show
 from wakeful.deploy.cli.main import invoke
-from wakeful.deploy.cli.story import tell
 from wakeful.deploy.exits import Exit
+from wakeful.deploy.telling.dealing import letters_of
+from wakeful.deploy.telling.explained import explained, folded
+from wakeful.deploy.telling.story import tell
 from wakeful.events.headers import dead_letter_in
 
 PEOPLE, ENGINE = key("people"), key("engine", "processor")

@@ -12,10 +12,10 @@ from wakeful.commands.models import OpenSession
 from wakeful.commands.sending import Receipt
 from wakeful.deploy.cli import asking
 from wakeful.deploy.cli.asking import Answer, finish
-from wakeful.deploy.cli.reading import refusal_of
 from wakeful.deploy.cli.watching import Rest, Verdict, Watch, _take, _takes, nondeterminism
 from wakeful.deploy.exits import Exit, Stopped
 from wakeful.deploy.settings import Settings
+from wakeful.deploy.telling.reading import refusal_of
 from wakeful.events import records as r
 from wakeful.processors import handler
 

@@ -7,8 +7,11 @@ from typing import get_args
 
 import pytest
 
-from wakeful.deploy.cli.output import facts, shown_text, span, table, when, write_json
-from wakeful.deploy.cli.words import (
+from wakeful.deploy.cli.output import facts, table, write_json
+from wakeful.deploy.follow import Follower
+from wakeful.deploy.logs import QUIET_S, Sparse
+from wakeful.deploy.telling.text import shown_text, span, when
+from wakeful.deploy.telling.words import (
     SUMMARIES,
     as_json,
     event_json,
@@ -16,8 +19,6 @@ from wakeful.deploy.cli.words import (
     outcome_line,
     wanting,
 )
-from wakeful.deploy.follow import Follower
-from wakeful.deploy.logs import QUIET_S, Sparse
 from wakeful.events import records as r
 from wakeful.events.payloads import json_payload
 

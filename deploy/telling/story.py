@@ -11,7 +11,7 @@ from typing import Any
 
 from ...events import records as r
 from ...events.state import MESSAGE
-from .output import last_line, shown_text, span, when
+from .text import last_line, shown_text, span, when
 from .words import TEXT_MAX, as_json
 
 LINE_MAX = 400

@@ -9,7 +9,7 @@ from typing import Any
 from ...events.errors import InvalidPayload
 from ...events.payloads import load_json
 from ...events.records import Event, Failure, Outcome, Payload, SessionWaiting
-from .output import shown_text, when
+from .text import shown_text, when
 
 TEXT_MAX = 100
 
