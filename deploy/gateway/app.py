@@ -8,7 +8,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from ...events.errors import Rejected, Transient
-from . import commands, reads
+from . import commands, reads, streaming
 from .problems import Problem, response_to
 from .services import Services
 
@@ -19,6 +19,7 @@ def create_app(services: Services) -> FastAPI:
     app.state.services = services
     app.include_router(reads.router)
     app.include_router(commands.router)
+    app.include_router(streaming.router)
     for kind, answer in (
         (Problem, _problem),
         (Rejected, _rejected),

@@ -15,6 +15,7 @@ from ...projections.queries import Queries
 from ..clock import SystemClock
 from ..settings import Settings
 from .authentication import Authenticator
+from .live.live import Live
 from .principals import Principal
 
 CONFIRM_MS = 10_000
@@ -40,6 +41,7 @@ class Services:
         self.clock = clock or SystemClock()
         self._identity, self._blobs = identity, blobs
         self._outlets = Outlets(log, confirm_ms=CONFIRM_MS)
+        self.live = Live(log, settings.topics, redis=settings.redis)
         self._pool = Pool(settings.postgres_url, settings.namespace)
 
     def client(self, principal: Principal) -> Client:
@@ -65,5 +67,6 @@ class Services:
 
     def close(self) -> None:
         """Frees producers and connections."""
+        self.live.close()
         self._outlets.close()
         self._pool.close()

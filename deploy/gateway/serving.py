@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from types import FrameType
 
 import structlog
 import uvicorn
@@ -22,6 +23,9 @@ from .settings import GatewaySettings
 
 DRAIN_S = 5
 """How long requests may take to end once the gateway is told to."""
+
+UNREAD_MS = 30_000
+"""How long a client may leave unread what it was sent: then its connection is cut, and a stuck stream with it."""
 
 logger = structlog.get_logger("wakeful.gateway")
 
@@ -51,18 +55,34 @@ def serve(
                     timeout_graceful_shutdown=DRAIN_S,
                 )
                 listening(f"http://{host}:{port}")
-                uvicorn.Server(config).run(sockets=[listener])
+                _Server(config, services.live.end).run(sockets=[listener])
         finally:
             services.close()
     return Exit.DONE
 
 
+class _Server(uvicorn.Server):
+    """Ends live streams when it is told to end, so that the drain is for requests that end by themselves."""
+
+    def __init__(self, config: uvicorn.Config, end_streams: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._end_streams = end_streams
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """See uvicorn."""
+        super().handle_exit(sig, frame)
+        self._end_streams()
+
+
 def _bound(gateway: GatewaySettings) -> socket.socket:
     """A socket that takes connections from now on, so that its address is true when it is told."""
     try:
-        return socket.create_server((gateway.host, gateway.port), backlog=512)
+        listener = socket.create_server((gateway.host, gateway.port), backlog=512)
     except OSError as error:
         raise Stopped(
             Exit.UNAVAILABLE,
             f"cannot listen on {gateway.host}:{gateway.port} ({error.strerror}): set WAKEFUL_HTTP_PORT, 0 for a free one",
         ) from None
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # connections inherit it
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_MS)
+    return listener

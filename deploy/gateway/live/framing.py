@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ...cli.context import plain
+from ...telling.text import plain
 
 HEARTBEAT = b": heartbeat\n\n"
 

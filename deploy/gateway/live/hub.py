@@ -20,7 +20,7 @@ from ....events.errors import InvalidKey, Undecodable
 from ....events.keys import split_key
 from ....events.log.protocol import Isolation, Log, LogFault, OffsetGone, Place, Reader, Record
 from ....events.topics import Topics
-from ...cli.words import event_json
+from ...telling.words import event_json
 from .framing import data_of
 from .subscriptions import Subscription, Told, wake
 

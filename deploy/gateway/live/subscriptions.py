@@ -64,14 +64,13 @@ class Subscription:
         self.wanted = wanted
         self.lagging = False
         """It was given more than it may keep: nothing is handed to it any more."""
-        self.ending = False
-        """The process ends."""
         self._loop = asyncio.get_running_loop()
         self._moved = asyncio.Event()
         self._lock = threading.Lock()
         self._events: deque[Told] = deque()
         self._bytes = 0
-        self._tokens: deque[tuple[str, Token]] = deque(maxlen=TOKENS_MAX)
+        self._tokens: deque[Token] = deque(maxlen=TOKENS_MAX)
+        self._token_at = (0, 0)
 
     def push(self, told: Told) -> bool:
         """Hands it an event; false where that is one too many, and from then on."""
@@ -84,17 +83,22 @@ class Subscription:
             self._bytes += len(told.data)
             return True
 
-    def push_token(self, position: str, token: Token) -> None:
-        """Hands it a token, and where that lies."""
+    def push_token(self, position: str, token: Token) -> bool:
+        """Hands it a token, which lies at this position of its stream; false where it had that one."""
+        at = _order(position)
         with self._lock:
-            self._tokens.append((position, token))
+            if at <= self._token_at:
+                return False
+            self._token_at = at
+            self._tokens.append(token)
+            return True
 
     def lag(self) -> None:
         """Something is missing: its client has to come back."""
         with self._lock:
             self._lag()
 
-    def take(self) -> tuple[list[Told], list[tuple[str, Token]]]:
+    def take(self) -> tuple[list[Told], list[Token]]:
         """All that waits: events, and tokens."""
         with self._lock:
             self._moved.clear()
@@ -116,6 +120,12 @@ class Subscription:
         self.lagging = True
         self._events.clear()
         self._bytes = 0
+
+
+def _order(position: str) -> tuple[int, int]:
+    """Positions as Redis orders them."""
+    ms, _, number = position.partition("-")
+    return int(ms), int(number or 0)
 
 
 def wake(subscriptions: Iterable[Subscription]) -> None:
