@@ -12,12 +12,12 @@ from ...events.errors import InvalidKey, Transient
 from ...events.keys import check_id
 from ...events.log.protocol import LogFault, Place
 from .asking import Shared, Viewer, principal_of
-from .principals import May, Principal
-from .problems import Problem
 from .live.of_session import Known, SessionStream
 from .live.of_tenant import TenantStream, checked
 from .live.response import EventStream
 from .live.subscriptions import Wanted
+from .principals import May, Principal
+from .problems import Problem
 
 router = APIRouter(prefix="/v1", tags=["live"])
 
