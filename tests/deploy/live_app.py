@@ -58,6 +58,7 @@ async def leaks(*, credentials: Login) -> str:
         emit(f"[{secret[:cut]}")
         emit(f"{secret[cut:]}]")
     emit(secret[:-1])
+    await asyncio.sleep(0.5)  # tokens of what is over are not shown
     return "done"
 
 

@@ -2,8 +2,9 @@
 
 import json
 import os
-import time
+from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -13,7 +14,6 @@ from tests.deploy.gateway.live_rig import Client, Gateway, until
 from wakeful.commands.client import Client as Commands
 from wakeful.deploy.cli.context import kafka
 from wakeful.deploy.clock import SystemClock
-from wakeful.deploy.gateway.api_keys import changing, revoked
 from wakeful.deploy.identity import identity_of
 from wakeful.deploy.processes import apply_topics, prepare_views
 from wakeful.deploy.settings import Settings
@@ -312,23 +312,6 @@ def test_a_tenants_stream_has_all_sessions_filters_and_goes_on_from_a_position(r
             )
 
 
-def test_whoever_may_not_listen_any_more_is_told_so(rig, gateway, monkeypatch):
-    rig.open("r1")
-    text, kept = gateway.keep("acme", "ann", ("viewer",))
-    gateway.close()
-    gateway._environ = {"WAKEFUL_TEST": "1"}
-    gateway.start()
-    with Client(gateway, "/v1/sessions/r1/stream", text) as client:
-        client.until("SessionOpened")
-        with changing(rig.settings.home / "api_keys.json") as found:
-            at = next(n for n, one in enumerate(found) if one.id == kept.id)
-            found[at] = revoked(found[at])
-        limit = time.monotonic() + 20
-        while not client.has("problem") and time.monotonic() < limit:
-            time.sleep(0.1)
-        assert client.frames[-1].data["type"] == "urn:wakeful:problem:unauthenticated"
-
-
 def test_without_redis_work_and_streams_go_on(rig, gateway):
     rig.open("n1")
     with Client(gateway, "/v1/sessions/n1/stream", gateway.key("viewer")) as client:
@@ -339,3 +322,64 @@ def test_without_redis_work_and_streams_go_on(rig, gateway):
         client.until("TurnCompleted")
         assert client.seqs() == list(range(1, len(client.seqs()) + 1))
         assert ("token", 1, "19 ") in tokens(client)
+
+
+def test_fifty_clients_see_each_event_once_though_the_gateway_is_killed_in_the_middle(rig, gateway):
+    sessions = [f"f{n}" for n in range(50)]
+    rig.open(*sessions)
+    key = gateway.key("viewer")
+    clients = [Client(gateway, f"/v1/sessions/{one}/stream", key) for one in sessions]
+    for one in clients:
+        one.until("SessionOpened")
+    with rig.commands() as commands:
+        for turn in range(4):
+            for one in sessions:
+                commands.send(one, {"session": one, "mood": "ok", "words": [f"{turn}"]})
+            if turn in (1, 2):
+                until(partial(some_have, clients, turn), "replies")
+                gateway.kill()
+                gateway.start()
+        for one in sessions:
+            commands.send(one, {"session": one, "mood": "ends"})
+    for one in clients:
+        one.until("end").close()
+        assert one.seqs() == list(range(1, len(one.seqs()) + 1))
+        assert one.kinds().count("ReplySent") == 4
+        assert one.connects >= 3
+
+
+def some_have(clients, turn):
+    return sum(one.has("ReplySent", turn) for one in clients) > 10
+
+
+def test_clients_that_are_gone_leave_no_thread_and_no_socket_behind(rig, gateway):
+    rig.open("g1")
+    key = gateway.key("viewer")
+    with Client(gateway, "/v1/sessions/g1/stream", key) as first:
+        first.until("SessionOpened")
+    threads = len(list(Path(f"/proc/{gateway.pid}/task").iterdir()))
+    for _ in range(3):
+        clients = [Client(gateway, "/v1/sessions/g1/stream", key) for _ in range(20)]
+        for one in clients:
+            one.until("SessionOpened")
+        assert connections(gateway) == 20
+        for one in clients:
+            one.close()
+        until(lambda: connections(gateway) == 0, lambda: f"{connections(gateway)} connections")
+    # Threads that answer questions are kept, and are as many as were ever needed at once: no more than 40.
+    assert len(list(Path(f"/proc/{gateway.pid}/task").iterdir())) <= threads + 45
+
+
+def connections(gateway):
+    """How many the gateway has not closed."""
+    port, closed = f":{urlsplit(gateway.url).port:04X}", {"06", "0A"}  # TIME_WAIT, LISTEN
+    lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
+    return sum(line.split()[1].endswith(port) and line.split()[3] not in closed for line in lines)
+
+
+def test_a_gateway_that_is_told_to_end_does_not_wait_for_its_streams(rig, gateway):
+    rig.open("e1")
+    client = Client(gateway, "/v1/sessions/e1/stream", gateway.key("viewer"))
+    client.until("SessionOpened")
+    assert gateway.stop() < 4.0
+    client.until("closing").close()
