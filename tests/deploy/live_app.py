@@ -43,8 +43,9 @@ async def says(session: str, mood: str, words: list[str], pause_ms: int) -> str:
     for word in words:
         emit(word)
         await asyncio.sleep(pause_ms / 1000)
+    if pause_ms:
+        await asyncio.sleep(0.5)  # tokens of what is over are not shown: machines may be busy
     if loses and mood == "dies":
-        await asyncio.sleep(0.3)  # what it said is on its way
         os.kill(os.getpid(), signal.SIGKILL)
     if loses:
         raise ConnectionError("the line went dead")
@@ -58,7 +59,7 @@ async def leaks(*, credentials: Login) -> str:
         emit(f"[{secret[:cut]}")
         emit(f"{secret[cut:]}]")
     emit(secret[:-1])
-    await asyncio.sleep(0.5)  # tokens of what is over are not shown
+    await asyncio.sleep(0.5)  # the same
     return "done"
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from ....events.errors import Transient
 from ....events.log.protocol import (
-    EndOfPartition,
     Isolation,
     Log,
-    OffsetGone,
     Place,
+    Reader,
     Record,
 )
 from .hub import told_of
@@ -26,20 +27,53 @@ EMPTY_POLLS_MAX = 25
 """Polls without an answer before a page is given up, and asked for again."""
 
 
+class Readers:
+    """A few readers that are used again and again: to make one takes longer than to read a page. From any thread."""
+
+    def __init__(self, log: Log, idle_max: int) -> None:
+        self._log, self._idle_max = log, idle_max
+        self._lock = threading.Lock()
+        self._idle: list[Reader] = []
+
+    @contextmanager
+    def lent(self) -> Iterator[Reader]:
+        """One that nobody else uses; one that met a fault is not lent again."""
+        with self._lock:
+            found = self._idle.pop() if self._idle else None
+        reader = found or self._log.reader(Isolation.COMMITTED)
+        try:
+            yield reader
+            reader.assign({})  # else it would go on and fetch
+        except BaseException:
+            reader.close()
+            raise
+        with self._lock:
+            if len(self._idle) < self._idle_max:
+                self._idle.append(reader)
+                return
+        reader.close()
+
+    def close(self) -> None:
+        """Frees those that are not lent."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for reader in idle:
+            reader.close()
+
+
 class History:
-    """Committed records from some positions to the ends as of when it was made. For one thread at a time."""
+    """Committed records from some positions to others. For one thread at a time."""
 
     def __init__(
-        self, log: Log, starts: Mapping[Place, int], wants: Callable[[Record], bool]
+        self,
+        readers: Readers,
+        starts: Mapping[Place, int],
+        ends: Mapping[Place, int],
+        wants: Callable[[Record], bool],
     ) -> None:
-        """`OffsetGone` where a start lies below what the log still has; else a `LogFault` where it does not answer."""
-        self._log, self._wants = log, wants
-        ends = log.ends(list(starts), Isolation.COMMITTED)
-        self.ends = {place: end for place, (_, end) in ends.items()}
-        self.positions = dict(starts)
-        for place, (first, _) in ends.items():
-            if starts[place] < first:
-                raise OffsetGone(f"{place.topic}[{place.partition}] begins at {first} by now")
+        """Each start has an end; what lies at it and above is not read."""
+        self._readers, self._wants = readers, wants
+        self._ends, self._positions = dict(ends), dict(starts)
 
     @property
     def done(self) -> bool:
@@ -47,38 +81,41 @@ class History:
         return not self._left()
 
     def page(self) -> list[Told]:
-        """The next events, in order per partition; a fault leaves it where it was, and the next call asks again."""
+        """The next events, in order per partition; a fault leaves it where it was, and the next call asks again.
+
+        `OffsetGone` where the log does not have them any more, `Transient` or a `LogFault` where it does not answer.
+        """
         left = self._left()
-        found: list[Told] = []
         if not left:
-            return found
-        reader = self._log.reader(Isolation.COMMITTED)
-        positions, size, passed, silent = dict(self.positions), 0, 0, 0
-        try:
+            return []
+        with self._readers.lent() as reader:
             reader.assign(left)
-            while len(found) < PAGE_EVENTS and size < PAGE_BYTES and passed < PAGE_RECORDS:
-                polled = reader.poll(POLL_RECORDS, POLL_MS)
-                silent = 0 if polled else silent + 1
-                if silent > EMPTY_POLLS_MAX:
-                    raise Transient(f"no answer while reading {next(iter(left)).topic}")
-                for item in polled:
-                    place = Place(item.topic, item.partition)
-                    if item.offset >= self.ends[place]:
-                        positions[place] = self.ends[place]
-                        continue
-                    if isinstance(item, EndOfPartition):
-                        continue
+            found, self._positions = self._read(reader, left)
+        return found
+
+    def _read(
+        self, reader: Reader, left: Mapping[Place, int]
+    ) -> tuple[list[Told], dict[Place, int]]:
+        found: list[Told] = []
+        positions, size, passed, silent = dict(self._positions), 0, 0, 0
+        while len(found) < PAGE_EVENTS and size < PAGE_BYTES and passed < PAGE_RECORDS:
+            polled = reader.poll(POLL_RECORDS, POLL_MS)
+            silent = 0 if polled else silent + 1
+            if silent > EMPTY_POLLS_MAX:
+                raise Transient(f"no answer while reading {next(iter(left)).topic}")
+            for item in polled:
+                place = Place(item.topic, item.partition)
+                if item.offset >= self._ends[place]:
+                    positions[place] = self._ends[place]
+                elif isinstance(item, Record):
                     positions[place] = item.offset + 1
                     passed += 1
                     if self._wants(item) and (told := told_of(item)) is not None:
                         found.append(told)
                         size += len(told.data)
-                if all(positions[place] >= self.ends[place] for place in left):
-                    break
-        finally:
-            reader.close()
-        self.positions = positions
-        return found
+            if all(positions[place] >= self._ends[place] for place in left):
+                break
+        return found, positions
 
     def _left(self) -> dict[Place, int]:
-        return {place: at for place, at in self.positions.items() if at < self.ends[place]}
+        return {place: at for place, at in self._positions.items() if at < self._ends[place]}

@@ -56,12 +56,13 @@ class Hub:
                 self._thread.start()
         return self._ready.wait(timeout_s)
 
-    def subscribe(self, one: Subscription) -> bool:
-        """Hands it all that is committed from now on; false where the reader has no positions."""
+    def subscribe(self, one: Subscription) -> dict[Place, int] | None:
+        """Hands it all that lies at these positions and above, and is committed; null where the reader has none."""
         with self._lock:
-            if self._ready.is_set():
-                self._set_of(one).add(one)
-            return self._ready.is_set()
+            if not self._ready.is_set():
+                return None
+            self._set_of(one).add(one)
+            return dict(self._positions)
 
     def unsubscribe(self, one: Subscription) -> None:
         """Hands it nothing any more; a repeat changes nothing."""
@@ -122,6 +123,8 @@ class Hub:
                 for item in reader.poll(RECORDS_MAX, POLL_MS):
                     if isinstance(item, Record):
                         touched |= self._hand_out(item)
+                    else:
+                        self._reached(Place(item.topic, item.partition), item.offset)
                 wake(touched)
                 yield
         finally:
@@ -150,6 +153,11 @@ class Hub:
             if told is not None and not one.push(told):
                 self.unsubscribe(one)
         return takers
+
+    def _reached(self, place: Place, offset: int) -> None:
+        """Below it lies nothing that was not handed out: marks of transactions are no records."""
+        with self._lock:
+            self._positions[place] = max(offset, self._positions[place])
 
     def _asking(self, key: bytes | None) -> list[Subscription]:
         if not (self._by_session or self._by_tenant):

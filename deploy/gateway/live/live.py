@@ -11,9 +11,10 @@ from typing import TypeVar
 
 import structlog
 
-from ....events.log.protocol import Log
+from ....events.log.protocol import Log, Place
 from ....events.topics import Topics
 from ..problems import Problem
+from .history import Readers
 from .hub import Hub
 from .subscriptions import Subscription, wake
 from .token_feed import TokenFeed
@@ -37,6 +38,7 @@ class Live:
 
     def __init__(self, log: Log, topics: Topics, *, redis: str | None = None) -> None:
         self.log, self.topics = log, topics
+        self.readers = Readers(log, READERS_MAX)
         self.ending = False
         """Whether the process ends, and all streams with it."""
         self._hub = Hub(log, topics)
@@ -71,17 +73,21 @@ class Live:
                 headers={"Retry-After": "1"},
             )
 
-    def enter(self, one: Subscription) -> bool:
-        """Hands it what is committed from now on, and tokens; false where the log does not answer. `leave` frees it."""
-        if not self._hub.subscribe(one):
-            return False
+    def enter(self, one: Subscription) -> dict[Place, int] | None:
+        """Hands it what is committed at these positions and above, and tokens; null where the log does not answer.
+
+        `leave` frees it. What lies below the positions is history.
+        """
+        positions = self._hub.subscribe(one)
+        if positions is None:
+            return None
         with self._lock:
             if one not in self._open:
                 self._open.add(one)
                 self._of_tenant[one.wanted.tenant] += 1
         if self._feed is not None and one.wanted.session_id is not None:
             self._feed.watch(one)
-        return True
+        return positions
 
     def leave(self, one: Subscription) -> None:
         """Frees all that it has; a repeat changes nothing."""
@@ -108,7 +114,8 @@ class Live:
         self._hub.close()
         if self._feed is not None:
             self._feed.close()
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._threads.shutdown(wait=True, cancel_futures=True)
+        self.readers.close()
 
 
 def _feed_of(redis: str | None, namespace: str) -> TokenFeed | None:

@@ -65,12 +65,14 @@ class SessionStream(Stream):
         self._since_ms = (known.updated_ms if after >= known.seq else known.opened_ms) - SKEW_MS
 
     def _history(self) -> History:
-        log, topic = self._live.log, self._live.topics.events
-        place = Place(topic, partition_of(self._key, log.partitions(topic)))
-        start = log.ends([place], Isolation.COMMITTED)[place][0]
-        if self._since_ms > 0:
-            start = max(start, log.offsets_at([place], self._since_ms)[place])
-        return History(log, {place: start}, lambda record: record.key == self._key)
+        live, own = self._live, self._key
+        place = Place(live.topics.events, partition_of(own, len(self._ends)))
+        start = live.log.offsets_at([place], max(0, self._since_ms))[place]
+        end = self._ends[place]
+        if self._after > self._known.seq:
+            # Another gateway may have been ahead of this one: whether that event exists, the log itself says.
+            end = max(end, live.log.ends([place], Isolation.COMMITTED)[place][1])
+        return History(live.readers, {place: start}, {place: end}, lambda record: record.key == own)
 
     def _frames(self, events: Sequence[Told]) -> bytes:
         parts: list[bytes] = []

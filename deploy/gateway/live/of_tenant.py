@@ -36,13 +36,8 @@ class TenantStream(Stream):
         self._positions: dict[Place, int] = {}
 
     def _history(self) -> History:
-        log, topics = self._live.log, self._live.topics
-        starts = ends_of(log, topics)
-        for place, at in (self._after or {}).items():
-            starts[place] = at
-        found = History(log, starts, self._wants)
-        self._positions = dict(starts)
-        return found
+        self._positions = {**self._ends, **(self._after or {})}
+        return History(self._live.readers, self._positions, self._ends, self._wants)
 
     def _wants(self, record: Record) -> bool:
         try:

@@ -17,7 +17,7 @@ from typing import TypeVar
 import structlog
 
 from ....events.errors import Transient
-from ....events.log.protocol import LogFault, OffsetGone
+from ....events.log.protocol import LogFault, OffsetGone, Place
 from ....processors.activities.tokens import Token
 from ..problems import TYPE, Problem
 from .framing import HEARTBEAT, OPENING, told
@@ -58,6 +58,8 @@ class Stream(ABC):
     def __init__(self, live: Live, wanted: Wanted, check: Callable[[], None]) -> None:
         """`check` raises a `Problem` where the client may not listen any more; it may wait, so a thread asks it."""
         self._live, self._wanted, self._check = live, wanted, check
+        self._ends: dict[Place, int] = {}
+        """Where history ends, and what it is handed begins."""
         self._beat_at = 0.0
 
     async def run(self, send: Send) -> None:
@@ -67,8 +69,9 @@ class Stream(ABC):
         subscription = Subscription(self._wanted)
         try:
             await send(OPENING)
-            while not self._live.enter(subscription):
+            while (positions := self._live.enter(subscription)) is None:
                 await self._pause(send)
+            self._ends = positions
             await self._past(send)
             await self._present(subscription, send)
         except Over as over:
@@ -129,8 +132,10 @@ class Stream(ABC):
                 raise Over(told("closing"))
             if subscription.lagging:
                 raise Over(told("lagging", detail="come back with the id of the last event"))
-            events, tokens = subscription.take()
-            frames = self._frames(events) + self._of_tokens(tokens)
+            events, tokens = (
+                subscription.take()
+            )  # what was said before it ended is shown before its end
+            frames = self._of_tokens(tokens) + self._frames(events)
             if frames:
                 await send(frames)
             await self._beat(send)

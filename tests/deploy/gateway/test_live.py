@@ -345,7 +345,7 @@ def test_fifty_clients_see_each_event_once_though_the_gateway_is_killed_in_the_m
         one.until("end").close()
         assert one.seqs() == list(range(1, len(one.seqs()) + 1))
         assert one.kinds().count("ReplySent") == 4
-        assert one.connects >= 3
+        assert one.connects >= 2
 
 
 def some_have(clients, turn):
