@@ -30,6 +30,10 @@ POLL_MS = 100
 PAUSES_S = (0.1, 0.5, 2.0)
 """Waits between faults in a row."""
 
+BACK = 50
+"""Offsets below the ends at which it begins, to learn where the last record lies: behind it are marks of transactions, and
+whoever reads up to them waits for the next record, or for the broker to say that there is none."""
+
 READY_S = 5.0
 """How long the first stream waits until the reader knows where it stands."""
 
@@ -46,6 +50,10 @@ class Hub:
         self._by_tenant: dict[str, set[Subscription]] = {}
         self._ready, self._stopped = threading.Event(), threading.Event()
         self._positions: dict[Place, int] = {}
+        self._wanted: dict[Place, int] = {}
+        """Where it is to be before anybody subscribes."""
+        self._ends: dict[Place, int] = {}
+        """Behind the last record that was handed out, in each partition."""
         self._thread: threading.Thread | None = None
 
     def is_ready(self, timeout_s: float = READY_S) -> bool:
@@ -62,7 +70,7 @@ class Hub:
             if not self._ready.is_set():
                 return None
             self._set_of(one).add(one)
-            return dict(self._positions)
+            return dict(self._ends)
 
     def unsubscribe(self, one: Subscription) -> None:
         """Hands it nothing any more; a repeat changes nothing."""
@@ -125,6 +133,8 @@ class Hub:
                         touched |= self._hand_out(item)
                     else:
                         self._reached(Place(item.topic, item.partition), item.offset)
+                if not self._ready.is_set():
+                    self._check_ready()
                 wake(touched)
                 yield
         finally:
@@ -135,15 +145,23 @@ class Hub:
             events = self._topics.events
             places = [Place(events, number) for number in range(self._log.partitions(events))]
             ends = self._log.ends(places, Isolation.COMMITTED)
-            self._positions = {place: end for place, (_, end) in ends.items()}
+            self._positions = {
+                place: max(first, end - BACK) for place, (first, end) in ends.items()
+            }
+            self._wanted = {place: end for place, (_, end) in ends.items()}
+            self._ends = dict(self._wanted)
         reader.assign(self._positions)
-        self._ready.set()
+        self._check_ready()
+
+    def _check_ready(self) -> None:
+        if all(self._positions[place] >= end for place, end in self._wanted.items()):
+            self._ready.set()
 
     def _hand_out(self, record: Record) -> set[Subscription]:
         """Who was given it, or was told that it lags; where nobody asks for it, it is not even decoded."""
         place = Place(record.topic, record.partition)
         with self._lock:
-            self._positions[place] = record.offset + 1
+            self._positions[place] = self._ends[place] = record.offset + 1
             asking = self._asking(record.key)
         if not asking:
             return set()

@@ -357,6 +357,7 @@ def test_clients_that_are_gone_leave_no_thread_and_no_socket_behind(rig, gateway
     key = gateway.key("viewer")
     with Client(gateway, "/v1/sessions/g1/stream", key) as first:
         first.until("SessionOpened")
+    until(lambda: connections(gateway) == 0, lambda: f"{connections(gateway)} connections")
     threads = len(list(Path(f"/proc/{gateway.pid}/task").iterdir()))
     for _ in range(3):
         clients = [Client(gateway, "/v1/sessions/g1/stream", key) for _ in range(20)]
