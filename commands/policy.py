@@ -71,7 +71,8 @@ class Question:
 class Ruling:
     """The answer: the policies it rests on, the hash of the set they are in (null: no set), and why, in sentences.
 
-    `verdict` is one word: permitted, not_permitted, forbidden, no_policy or policy_error.
+    `verdict` is one word: permitted, not_permitted, forbidden, no_policy or policy_error. `final`: about an attempt that
+    may not be carried out, and by this set would not be whoever approved it.
     """
 
     allowed: bool
@@ -79,6 +80,7 @@ class Ruling:
     set_hash: bytes | None = None
     reasons: tuple[str, ...] = ()
     verdict: str = PERMITTED
+    final: bool = False
 
 
 class Policy(Protocol):

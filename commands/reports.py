@@ -10,7 +10,14 @@ from __future__ import annotations
 from ..events import records as r
 from ..events.contracts import ONCE
 from ..events.evolve_activities import failure_digest
-from ..events.failures import HEARTBEAT, NOTHING_DONE, SCHEDULE_TO_CLOSE, TIMED_OUT, UNAPPROVED
+from ..events.failures import (
+    FORBIDDEN,
+    HEARTBEAT,
+    NOTHING_DONE,
+    SCHEDULE_TO_CLOSE,
+    TIMED_OUT,
+    UNAPPROVED,
+)
 from ..events.retries import leaves_doubt, may_retry, retry_due_ms
 from ..events.state import OpenActivity, State
 from ..events.verdicts import COMPLETED, FAILED
@@ -55,9 +62,10 @@ def timed_out(activity: OpenActivity) -> r.ActivityFailed | r.ActivityUncertain:
 
 
 def unapproved(activity: OpenActivity) -> r.ActivityFailed | r.ActivityUncertain:
-    """The end of an activity that policy wanted approved, and nobody did."""
+    """The end of an activity that policy wanted approved, and nobody did, or that it forbids whoever approves."""
     told = f"{activity.name} was not carried out: {activity.denied}"
-    failure = r.Failure(kind=UNAPPROVED, type="", message=told, detail="")
+    kind = FORBIDDEN if activity.forbidden else UNAPPROVED
+    failure = r.Failure(kind=kind, type="", message=told, detail="")
     return _ended(activity, activity.attempt, failure, "", doubt=activity.doubtful)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..commands.identity import INSECURE, Identity
 from ..commands.policy import EVERYBODY, NOBODY, Policy
@@ -17,7 +17,7 @@ from ..events.codec import decode_control, encode_control
 from ..events.errors import Undecodable
 from ..events.headers import record_headers
 from ..events.log.protocol import EndOfPartition, Isolation, Log, LogFault, Place, Record
-from ..processors.control import POLICY_KEY, Control
+from ..processors.control import POLICY_KEY, Control, PolicyDamaged
 from ..processors.published import Ignored, Unusable, read_policy
 from .clock import SystemClock
 from .exits import Exit, Stopped
@@ -31,19 +31,26 @@ READ_LIMIT_S = 30.0
 
 APPEND_LIMIT_MS = 10_000
 
+TRIES_MAX = 10
+"""How often a set is published again because others did at the same moment."""
+
 
 @dataclass(slots=True)
 class Shown:
     """What the control topic says: the set in force at `offset` (null: none was published), and who decides by which.
 
-    Filled by `take`, record by record; `identity` judges which sets count.
+    Filled by `take`, record by record; `identity` judges which sets count, and `load` which can be decided by: like a
+    processor it stays with the last good set.
     """
 
     identity: Identity = INSECURE
+    load: Callable[[r.PolicyPublished], object] | None = None
     published: r.PolicyPublished | None = None
     offset: int | None = None
+    versions: dict[int, int] = field(default_factory=dict)
+    """Each set that somebody vouches for, whether or not it came to be in force: its offset, and its version."""
     damaged: str = ""
-    """Why the newest set cannot be read, where it cannot."""
+    """Why the newest set cannot be read, or loaded, where it cannot."""
     ignored: list[str] = field(default_factory=list)
     """Sets that do not count, each with its offset and why."""
     seen: dict[str, r.PolicySeen] = field(default_factory=dict)
@@ -70,8 +77,22 @@ class Shown:
                 self.damaged = f"the record at offset {record.offset} cannot be read ({told})"
             case None:
                 self.published, self.offset, self.damaged = None, None, ""
+            case published if why := self._unloadable(published):
+                self.versions[record.offset] = published.version
+                told = f"the set at offset {record.offset}, version {published.version} by {published.published_by},"
+                self.damaged = f"{told} cannot be loaded by processors ({why})"
             case published:
+                self.versions[record.offset] = published.version
                 self.published, self.offset, self.damaged = published, record.offset, ""
+
+    def _unloadable(self, published: r.PolicyPublished) -> str:
+        """Why processors cannot decide by it; empty where they can."""
+        try:
+            if self.load is not None:
+                self.load(published)
+        except PolicyDamaged as error:
+            return str(error)
+        return ""
 
     def decides_by(self, processor: str, offset: int) -> bool:
         """Whether this processor has told that it decides by the set at this offset, or a later one."""
@@ -101,7 +122,9 @@ def opened_control(log: Log, settings: Settings, name: str, identity: Identity) 
 
 def show(log: Log, settings: Settings, identity: Identity) -> Shown:
     """The control topic, read to its end, as `identity` judges it."""
-    shown = Shown(identity)
+    from ..processors.policies.cedar import load
+
+    shown = Shown(identity, load)
     for record in _to_the_end(log, Place(settings.topics.control, 0)):
         shown.take(record)
     return shown
@@ -135,6 +158,41 @@ def publish(log: Log, settings: Settings, published: r.PolicyPublished, identity
     finally:
         producer.close()
     return offsets[0]
+
+
+def publish_next(
+    log: Log, settings: Settings, made: r.PolicyPublished, identity: Identity
+) -> tuple[r.PolicyPublished, int]:
+    """Publishes the set as the version after the newest, and returns it and its offset.
+
+    Of two who do so at once the later one in the log publishes once more, as the version after the other's: no two sets
+    have one version. `NoKey` as in `publish`; `Stopped` where others come first again and again.
+    """
+    for _ in range(TRIES_MAX):
+        newest = max(show(log, settings, identity).versions.values(), default=0)
+        published = replace(made, version=newest + 1)
+        offset = publish(log, settings, published, identity)
+        found = show(log, settings, identity).versions
+        if not any(at < offset and v >= published.version for at, v in found.items()):
+            return published, offset
+    raise Stopped(
+        Exit.REFUSED,
+        f"others published {TRIES_MAX} times at the same moment: see 'wakeful policy show', and publish when they are done",
+    )
+
+
+def taken_over(
+    log: Log, settings: Settings, published: r.PolicyPublished, offset: int, identity: Identity
+) -> str:
+    """What took the place of this set since it was published; empty while it is the newest."""
+    shown = show(log, settings, identity)
+    if shown.offset == offset:
+        return ""
+    told = f"version {published.version} at offset {offset} was published and is in force no more: "
+    if shown.published is None:
+        return f"{told}policy was taken back since; see 'wakeful policy show'"
+    by = f"version {shown.published.version} by {shown.published.published_by} at offset {shown.offset}"
+    return f"{told}{by} took its place; see 'wakeful policy show', and publish again if yours shall hold"
 
 
 def wait_until_seen(

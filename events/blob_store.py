@@ -52,6 +52,11 @@ class FsspecBlobs:
             elif found != len(data):
                 raise other_bytes(ref, size=len(data), found=found)
 
+    def write(self, name: str, data: bytes) -> None:
+        """Keeps the bytes under a name of the caller's own, whole or not at all, in place of what was there."""
+        with _told(name):
+            self._write(self._path(name), data)
+
     def get(self, ref: str) -> bytes:
         """See `Blobs`."""
         check_ref(ref)

@@ -79,6 +79,7 @@ def _requested(state: State, body: r.ActivityRequested) -> State:
         on_uncertain=body.on_uncertain,
         withheld_ms=body.withheld_ms,
         grant=used,
+        denied=_forbidden(body),
         untrusted=body.untrusted,
     )
     return replace(
@@ -97,6 +98,7 @@ def _returned(state: State, body: r.ActivityReturned) -> State:
         started=False,
         returned=running.returned + 1,
         withheld_ms=body.withheld_ms,
+        denied=_forbidden(body),
     )
     return _changed(state, again)
 
@@ -131,9 +133,24 @@ def _retried(state: State, body: r.ActivityRetried) -> State:
         attempt=body.attempt,
         retry_due_ms=None,
         withheld_ms=body.withheld_ms,
+        denied=_forbidden(body),
         deadline_ms=resting.deadline_ms if body.deadline_ms is None else body.deadline_ms,
     )
     return _changed(state, going)
+
+
+def _forbidden(body: r.ActivityRequested | r.ActivityRetried | r.ActivityReturned) -> str:
+    """By what, in words, where no approval would help; empty where one may, or the attempt goes out."""
+    if body.withheld_ms != s.NEVER_MS:
+        return ""
+    by = (
+        f"forbidden by {', '.join(body.policy_ids)}"
+        if body.policy_ids
+        else "permitted by no policy"
+    )
+    return (
+        f"{by} (policy set {(body.policy_hash or b'').hex()[: s.HASH_SHOWN]}), whoever approves it"
+    )
 
 
 def _is_approved(activity: OpenActivity) -> bool:

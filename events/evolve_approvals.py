@@ -94,7 +94,7 @@ def _voided(state: State, body: r.ApprovalVoided, actor: str) -> State:
     if not users:
         _open(state, body.proposal_id, VOIDED)
     for activity_id in users:
-        state = _changed(state, activity_id, grant=None)
+        state = _without_grant(state, activity_id)
     return _decided(state, state.status, body.proposal_id, VOIDED, actor)
 
 
@@ -122,6 +122,16 @@ def _open(state: State, proposal_id: str, what: str) -> OpenApproval:
         if asked.proposal_id == proposal_id:
             return asked
     raise Unfoldable(f"proposal {proposal_id} is {what} but is not open")
+
+
+def _without_grant(state: State, activity_id: str) -> State:
+    """The activity without its approval; what policy says of it stays."""
+    return replace(
+        state,
+        activities=tuple(
+            replace(a, grant=None) if a.activity_id == activity_id else a for a in state.activities
+        ),
+    )
 
 
 def _changed(

@@ -41,6 +41,9 @@ RESULT_NOT_STORED = "result_not_stored"
 UNAPPROVED = "unapproved"
 """Policy wanted this attempt approved, and nobody did, so it was not made; no worker reports this."""
 
+FORBIDDEN = "forbidden"
+"""Policy forbids this attempt whatever anybody approves, so it was not made; no worker reports this."""
+
 KINDS = (
     RAISED,
     NOTHING_DONE,

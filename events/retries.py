@@ -8,6 +8,7 @@ from .contracts import LOOKUP, ONCE
 from .failures import (
     ARGUMENTS_UNAVAILABLE,
     CUT_OFF,
+    FORBIDDEN,
     HEARTBEAT,
     LOOK_UP_FAILED,
     NO_CREDENTIALS,
@@ -39,7 +40,14 @@ RETRIED_KINDS = frozenset(
 """Failures that may pass by themselves. The others (wrong arguments, a result that has no JSON form) do not."""
 
 NEVER_BEGUN = frozenset(
-    {UNKNOWN_ACTIVITY, WRONG_ARGUMENTS, ARGUMENTS_UNAVAILABLE, NO_CREDENTIALS, UNAPPROVED}
+    {
+        UNKNOWN_ACTIVITY,
+        WRONG_ARGUMENTS,
+        ARGUMENTS_UNAVAILABLE,
+        NO_CREDENTIALS,
+        UNAPPROVED,
+        FORBIDDEN,
+    }
 )
 """Failures of attempts that called nothing."""
 

@@ -28,6 +28,12 @@ CLOCK_SKEW_MS = 10 * 60_000
 SETTLED_MAX = 64
 """Settled activities remembered, so that a result sent again by its worker is a repeat and not news."""
 
+NEVER_MS = 0
+"""So much time is left of an attempt that is withheld, and that no approval would let go."""
+
+HASH_SHOWN = 16
+"""Hex digits of a policy set's hash that are told in a sentence: as many as tell one set from another."""
+
 TAINTS_MAX = 64
 """Names of activities remembered that brought in untrusted content; it stays tainted by one as by more."""
 
@@ -105,8 +111,8 @@ class OpenActivity:
     While `retry_due_ms` is there, that attempt has failed, and the next one is dispatched then. `started`: its first
     heartbeat was seen, so its silence counts. `doubtful`: an attempt that failed may have been carried out.
     `returned` attempts were given back unrun, and count for no retry. While `withheld_ms` is there, the newest attempt is not
-    dispatched, as an approval is missing, and so much is left of its time. `grant` is the approval it uses; `denied` says
-    why there is none and will be none.
+    dispatched, as an approval is missing, and so much is left of its time; `NEVER_MS` where none would help. `grant` is the
+    approval it uses; `denied` says why there is none and will be none.
     """
 
     activity_id: str
@@ -132,6 +138,11 @@ class OpenActivity:
     def waits_for_approval(self) -> bool:
         """Whether it goes on when somebody approves, and not before."""
         return self.withheld_ms is not None and self.grant is None and not self.denied
+
+    @property
+    def forbidden(self) -> bool:
+        """Whether policy forbids its newest attempt, and nobody can approve it."""
+        return self.withheld_ms == NEVER_MS
 
 
 @dataclass(frozen=True, slots=True)

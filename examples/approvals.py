@@ -46,9 +46,11 @@ async def refunds(turn: Turn, state: int, message: Message) -> int:
     asked = await turn.approval(kind.call(25_000))
     if "later" in message.text:
         await turn.signal("go")
-    await turn.say(
-        await turn.run(asked.action) if asked.granted else asked.answer or asked.decision
-    )
+    try:
+        told = await turn.run(asked.action) if asked.granted else asked.answer or asked.decision
+    except ActivityError as error:
+        told = error.failure.message
+    await turn.say(told)
     return state
 
 

@@ -25,7 +25,7 @@ from wakeful.events.log.protocol import Isolation, Place, Record
 from wakeful.processors.policies.sets import default_policies
 
 APP, QUEUES = str(Path(__file__).with_name("approvals.py")), ["default"]
-ROLES = {"supervisor": ["sue"], "board": ["bob", "eve", "rita"], "reviewer": ["rob"]}
+ROLES = {"supervisor": ["sue", "eve"], "board": ["bob", "eve", "rita"], "reviewer": ["rob"]}
 WORDS = {
     r.ApprovalGranted: "approved",
     r.ApprovalVoted: "one vote",

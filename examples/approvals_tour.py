@@ -27,8 +27,12 @@ from wakeful.events.log.kafka import KafkaLog
 
 STRICT = """@id("no-fax") forbid (principal, action == Action::"decide", resource == Tool::"refund")
 when { context.channel == "fax" };"""
-FROZEN = (
-    '@id("frozen") forbid (principal, action == Action::"execute", resource == Tool::"refund");'
+STOPPED = (
+    '@id("stopped") forbid (principal, action == Action::"execute", resource == Tool::"refund")'
+)
+BY_EVE = (
+    STOPPED.replace("stopped", "by-eve")
+    + ' unless { context.approved_by.contains(Actor::"tour/eve") }'
 )
 AGO_MS = 8 * 24 * 3_600_000
 
@@ -137,23 +141,37 @@ def between(tour: Tour) -> Steps:
     """Policy that changes after the decision, and before the attempt is handed out: it is withheld, and asked again."""
     asked = tour.ask("refunds", "later", "pay later")
     yield "sue approves, it is paid later", tour.decide("later", asked, "sue"), "approved"
-    tour.publish(FROZEN)
+    tour.publish(f"{BY_EVE};")
     with tour.client("shop") as shop:
         shop.signal("later", "go")
     again = tour.until("later", r.ApprovalRequested, 2)
-    frozen = "refund may not be carried out: forbidden by frozen"
-    yield "refunds are frozen meanwhile", tour.voided("later"), frozen
+    why = "refund may not be carried out: forbidden by by-eve"
+    yield "refunds want eve's word by now", tour.voided("later"), why
     yield "so it is withheld", tour.done("later"), "never"
     told = tour.decide("later", again, "sue")
-    yield "sue approves, it is still frozen", told, "approved, void, asked anew"
-    tour.publish()
+    yield "sue approves once more", told, "approved, void, asked anew"
     again = tour.until("later", r.ApprovalRequested, 3)
-    yield "thawed, and sue approves", tour.decide("later", again, "sue"), "approved"
+    yield "eve approves", tour.decide("later", again, "eve"), "approved"
     yield (
         "what was paid back",
         f"{tour.reply('later')}, {tour.done('later')}",
         "refund of 25000, once",
     )
+    tour.publish()
+
+
+def for_good(tour: Tour) -> Steps:
+    """Policy that forbids it whoever approves: nobody is asked again, and the workflow is told."""
+    asked = tour.ask("refunds", "stopped", "pay later")
+    yield "sue approves, it is paid later", tour.decide("stopped", asked, "sue"), "approved"
+    tour.publish(f"{STOPPED};")
+    with tour.client("shop") as shop:
+        shop.signal("stopped", "go")
+    heard = tour.reply("stopped").partition(" (")[0]  # what follows is the set's hash
+    yield "what the workflow heard", heard, "refund was not carried out: forbidden by stopped"
+    yield "sue approves again", tour.decide("stopped", asked, "sue"), "refused: already_decided"
+    yield "what was paid back", tour.done("stopped"), "never"
+    tour.publish()
 
 
 def at_the_worker(tour: Tour) -> Steps:
@@ -161,14 +179,14 @@ def at_the_worker(tour: Tour) -> Steps:
     asked = tour.ask("refunds", "queue")
     tour.worker_goes()
     yield "sue approves, no worker is there", tour.decide("queue", asked, "sue"), "approved"
-    tour.publish(FROZEN)
+    tour.publish(f"{BY_EVE};")
     tour.worker_comes()
     returned = tour.until("queue", r.ActivityReturned)
     yield "a worker gives it back unrun", returned.reason, "authority_stale"
     again = tour.until("queue", r.ApprovalRequested, 2)
     yield "and it is withheld", tour.done("queue"), "never"
     tour.publish()
-    yield "thawed, and sue approves", tour.decide("queue", again, "sue"), "approved"
+    yield "that is over, sue approves", tour.decide("queue", again, "sue"), "approved"
     yield (
         "what was paid back",
         f"{tour.reply('queue')}, {tour.done('queue')}",
@@ -211,6 +229,7 @@ STOPS = (
     several,
     what_drifts,
     between,
+    for_good,
     at_the_worker,
     taint,
     at_the_end,

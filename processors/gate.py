@@ -4,7 +4,8 @@ An approval was given for an action as it was shown: made from what it relies on
 by people who might. Where one of these has changed, or policy does not let the attempt be carried out, the attempt is
 withheld: recorded, and not dispatched. The approval is void then, with what drifted, and people are asked again; policy
 may also want an approval that no rule of the activity asks for, as where untrusted content has come into the session.
-Granted, the attempt is looked at here once more, and dispatched.
+Granted, the attempt is looked at here once more, and dispatched. Where policy would forbid it whoever approved it, nobody
+is asked: the activity ends as forbidden.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ..commands.decisions import ARTIFACT_CHANGED, POLICY_CHANGED, UNAUTHORIZED
 from ..commands.policy import Act, Deciding, Executing, Question, Ruling
 from ..events import records as r
 from ..events.errors import Corrupt
-from ..events.state import OpenActivity, State
+from ..events.state import NEVER_MS, OpenActivity, State
 from ..events.verdicts import APPROVE
 from .app import App
 from .proposals import OpenProposals
@@ -111,9 +112,11 @@ class _Gate:
                 f"{request.name} may not be carried out: {why}" for why in ruling.reasons
             )
         voided = grant.asked.proposal_id if grant is not None else None
-        follow: list[r.EventBody] = [self.proposals.for_withheld(request, voided, drift)]
+        follow: list[r.EventBody] = []
         if voided is not None:
-            follow.insert(0, r.ApprovalVoided(voided, reason, drift))
+            follow.append(r.ApprovalVoided(voided, reason, drift))
+        if not ruling.final:
+            follow.append(self.proposals.for_withheld(request, voided, drift))
         return self._withhold(body, known, ruling), follow
 
     def _known(self, activity_id: str) -> OpenActivity | None:
@@ -213,14 +216,16 @@ class _Gate:
         return body
 
     def _withhold(self, body: Attempt, known: OpenActivity | None, ruling: Ruling) -> r.EventBody:
-        if known is not None and known.withheld_ms is not None:
-            left_ms = known.withheld_ms
-        else:
-            asked = body if isinstance(body, r.ActivityRequested) else known
-            left_ms = (asked.deadline_ms if asked is not None else 0) - self.now_ms
         return replace(
             body,
-            withheld_ms=max(1, left_ms),
+            withheld_ms=NEVER_MS if ruling.final else self._left_ms(body, known),
             policy_ids=ruling.policy_ids,
             policy_hash=ruling.set_hash,
         )
+
+    def _left_ms(self, body: Attempt, known: OpenActivity | None) -> int:
+        """Of its time; at least something, so that it can go on once it is approved."""
+        if known is not None and known.withheld_ms is not None:
+            return known.withheld_ms
+        asked = body if isinstance(body, r.ActivityRequested) else known
+        return max(1, (asked.deadline_ms if asked is not None else 0) - self.now_ms)

@@ -1,23 +1,40 @@
 """Connections to Postgres, the schemas of a namespace in it, and how they are made, shown and dropped.
 
-The rows of version 5 are in `<namespace>_v5`, and a rebuild fills `<namespace>_v5b` beside it. People query
+The rows of version 6 are in `<namespace>_v6`, and a rebuild fills `<namespace>_v6b` beside it. People query
 `<namespace>`, whose views show one of them. Where an older version is shown, it stays until the new one has caught up.
 """
 
 from __future__ import annotations
 
-import zlib
-from typing import Any, Literal
+import re
+from contextlib import closing
+from functools import cache
+from hashlib import sha256
+from typing import Any
 
 import psycopg
 from psycopg import sql
 
 from ..events.errors import Rejected
-from .schemas import VERSION, Schemas
-from .tenants import become_owner, drop_role, drop_roles, guard, guard_views, prepare
+from .connection import connect
+from .exclusion import alone
+from .schemas import VERSION, Schemas, script_text
+from .tenants import (
+    become_owner,
+    close_schema,
+    drop_role,
+    drop_roles,
+    guard,
+    guard_views,
+    prepare,
+    take_over,
+)
 
-ANSWER_MAX_MS = 30_000
-CONNECT_MAX_S = 10
+SCRIPTS = ("schema.sql", "views.sql")
+
+LOCK_TOLD = (
+    "Wakeful: locked by whoever makes or rebuilds the views; nobody else may use it. Made by"
+)
 
 _SHOWN = """
 SELECT DISTINCT of.nspname
@@ -28,56 +45,50 @@ JOIN pg_namespace of ON of.oid = t.relnamespace
 WHERE r.ev_class = to_regclass(format('%%I.positions', %s::text))
 """
 
+_TOLD = "SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = %s"
+
+_THERE = """
+SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = ANY (%(of)s)
+UNION ALL
+SELECT n.nspname, p.proname FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = ANY (%(of)s)
+"""
+
+_MADE = re.compile(
+    r"^CREATE (?:TABLE IF NOT EXISTS|OR REPLACE (?:VIEW|FUNCTION)) \{(\w+)\}\.(\w+)", re.MULTILINE
+)
+_INDEXED = re.compile(r"^CREATE INDEX IF NOT EXISTS (\w+)\s+ON \{(\w+)\}", re.MULTILINE)
+
 _OLDER = "SELECT nspname FROM pg_namespace WHERE nspname = ANY (%s) ORDER BY nspname"
-
-
-def connect(
-    url: str,
-    *,
-    role: str | None = None,
-    access: Literal["read", "write"] = "write",
-    limit_ms: int = ANSWER_MAX_MS,
-) -> psycopg.Connection[Any]:
-    """A connection in autocommit; no statement on it runs longer than the limit. All is done as `role`, if one is given."""
-    read_only = "on" if access == "read" else "off"
-    connection = psycopg.connect(
-        url,
-        autocommit=True,
-        connect_timeout=CONNECT_MAX_S,
-        client_encoding="UTF8",  # any text can be sent; what the database cannot hold, the database refuses
-        options=f"-c statement_timeout={limit_ms} -c TimeZone=UTC -c jit=off "
-        f"-c default_transaction_read_only={read_only}",
-        application_name="wakeful",
-    )
-    if role is not None:
-        try:
-            connection.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(role)))
-        except BaseException:
-            connection.close()
-            raise
-    return connection
 
 
 def install(url: str, namespace: str) -> None:
     """Makes the schemas, tables and views of the namespace where they are missing; a repeat changes nothing.
 
     Views that show an older version are left as they are: `show` switches them once the rows are there. `Rejected`
-    where they show a newer one, and where this login may not make the roles.
+    where they show a newer one, and where this login may not make the roles; `Busy` where somebody is in the way. Where
+    all is there, nothing is asked for that a reader could keep from us.
     """
     schemas = Schemas(namespace)
-    with connect(url) as connection, connection.transaction():
-        alone(connection)
+    with closing(connect(url)) as connection:
         prepare(connection, schemas)
-        become_owner(connection, schemas)
-        now = shown(connection, schemas)
-        if now is not None and _number(now) > VERSION:
-            raise Rejected(
-                f"the views in {namespace!r} are of version {_number(now)} and this program makes {VERSION}: "
-                "use the program that made them"
-            )
-        make_tables(connection, schemas)
-        if now is None or now == schemas.live:
-            make_views(connection, schemas)
+        with alone(url, connection, schemas):
+            take_over(connection, schemas)
+            become_owner(connection, schemas)
+            for name in older_schemas(connection, schemas):
+                close_schema(connection, schemas, name)
+            now = shown(connection, schemas)
+            if now is not None and _number(now) > VERSION:
+                raise Rejected(
+                    f"the views in {namespace!r} are of version {_number(now)} and this program makes {VERSION}: "
+                    "use the program that made them"
+                )
+            if now == schemas.live and is_made(connection, schemas):
+                guard(connection, schemas)
+                guard_views(connection, schemas)
+                return
+            make_tables(connection, schemas)
+            if now is None or now == schemas.live:
+                make_views(connection, schemas)
 
 
 def make_tables(connection: psycopg.Connection[Any], schemas: Schemas) -> None:
@@ -90,13 +101,27 @@ def make_views(connection: psycopg.Connection[Any], schemas: Schemas) -> None:
     """The views over these tables, and who may ask them. The caller is the owner; a repeat changes nothing."""
     connection.execute(schemas.script("views.sql"))
     guard_views(connection, schemas)
+    made = sql.Literal(f"{LOCK_TOLD} {fingerprint()}")
+    connection.execute(schemas.fill("COMMENT ON SCHEMA {lock} IS ") + made)
+
+
+def is_made(connection: psycopg.Connection[Any], schemas: Schemas) -> bool:
+    """Whether tables and views were made by these statements, and none of them is gone."""
+    told = connection.execute(_TOLD, (schemas.lock,)).fetchone()
+    if told is None or str(told[0]).rpartition(" ")[2] != fingerprint():
+        return False
+    found = connection.execute(_THERE, {"of": [schemas.views, schemas.tables]})
+    schema_of = {"views": schemas.views, "tables": schemas.tables}
+    return {(schema_of[at], name) for at, name in made_names()} <= set(found.fetchall())
 
 
 def show(url: str, namespace: str) -> list[str]:
     """Lets the views show this version's rows, and drops older ones; their schemas. A repeat changes nothing."""
     schemas = Schemas(namespace)
-    with connect(url, role=schemas.owner) as connection, connection.transaction():
-        alone(connection)
+    with (
+        closing(connect(url, role=schemas.owner)) as connection,
+        alone(url, connection, schemas),
+    ):
         make_views(connection, schemas)
         return drop_older(connection, schemas)
 
@@ -125,14 +150,28 @@ def shown(connection: psycopg.Connection[Any], schemas: Schemas) -> str | None:
     return None if found is None else str(found[0])
 
 
-def alone(connection: psycopg.Connection[Any]) -> None:
-    """Until the transaction ends nobody else makes or switches views: two at once would both find nothing."""
-    connection.execute("SELECT pg_advisory_xact_lock(%s)", (zlib.crc32(b"wakeful/install"),))
+@cache
+def fingerprint() -> str:
+    """Of the statements that make tables and views."""
+    return sha256("\0".join(map(script_text, SCRIPTS)).encode()).hexdigest()[:16]
+
+
+@cache
+def made_names() -> frozenset[tuple[str, str]]:
+    """The tables, indexes, views and functions that they make, each with `views` or `tables`, where it is."""
+    texts = [script_text(one) for one in SCRIPTS]
+    made = {(at, name) for text in texts for at, name in _MADE.findall(text)}
+    return frozenset(made | {(at, name) for text in texts for name, at in _INDEXED.findall(text)})
+
+
+def older_schemas(connection: psycopg.Connection[Any], schemas: Schemas) -> list[str]:
+    """The schemas with rows of older versions that there are."""
+    return [str(name) for (name,) in connection.execute(_OLDER, (list(schemas.older),))]
 
 
 def drop_older(connection: psycopg.Connection[Any], schemas: Schemas) -> list[str]:
     """Drops the rows of older versions; the schemas that there were."""
-    found = [str(name) for (name,) in connection.execute(_OLDER, (list(schemas.older),))]
+    found = older_schemas(connection, schemas)
     for name in found:
         connection.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(name)))
     return found
@@ -143,7 +182,7 @@ def drop(url: str, namespace: str) -> None:
     schemas = Schemas(namespace)
     with connect(url) as connection:
         logins = login_names(connection, schemas)
-        for name in (schemas.views, schemas.live, schemas.beside):
+        for name in (schemas.views, schemas.live, schemas.beside, schemas.lock):
             statement = sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(name))
             connection.execute(statement)
         drop_older(connection, schemas)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from contextlib import closing
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -16,9 +17,12 @@ from psycopg import conninfo, sql
 
 from ..events.errors import Rejected
 from ..events.keys import check_id
-from .database import alone, connect, login_names
+from .confining import Freedom, confine, freedoms, others_live_here
+from .connection import connect
+from .database import login_names
+from .exclusion import alone, unhindered
 from .schemas import Schemas
-from .tenants import become_owner, drop_role, missing_roles
+from .tenants import become_owner, drop_role, missing_roles, prepare
 
 _NAME = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}")
 
@@ -26,6 +30,17 @@ PASSWORD_BYTES = 24
 
 CONNECTIONS_MAX = 10
 """Of one login at once: a report that goes wrong leaves room for others."""
+
+
+SETTINGS = {
+    "default_transaction_read_only": "on",
+    "statement_timeout": "5min",
+    "idle_in_transaction_session_timeout": "1min",
+}
+"""What a login begins with. They keep from mishaps alone: whoever logs in may set them otherwise, also for ever."""
+
+ENFORCED = {"temp_file_limit": "1GB"}
+"""What only a superuser may set: of the disk, one connection's queries fill no more."""
 
 
 class Login(NamedTuple):
@@ -47,29 +62,20 @@ def grant(url: str, namespace: str, name: str, *, tenant: str) -> str:
         )
     schemas = Schemas(namespace)
     password = secrets.token_urlsafe(PASSWORD_BYTES)
-    with connect(url) as connection, connection.transaction():
-        alone(connection)
+    with closing(connect(url)) as connection:
         if missing_roles(connection, schemas):
             raise Rejected(
                 f"there are no views in {namespace!r} yet: start 'wakeful run' or 'wakeful projector', which makes them"
             )
-        try:
-            _make(connection, schemas, name, password)
-        except (psycopg.errors.DuplicateObject, psycopg.errors.UniqueViolation) as error:
-            raise Rejected(
-                f"there is a role {name!r} already: choose another name, or revoke it first if it is in "
-                "'wakeful access list'"
-            ) from error
-        except psycopg.errors.InsufficientPrivilege as error:
-            raise Rejected(
-                f"{connection.info.user!r} may not make logins ({str(error).splitlines()[0]}): set WAKEFUL_POSTGRES to "
-                "somebody who may"
-            ) from error
-        become_owner(connection, schemas)
-        connection.execute(
-            schemas.fill("INSERT INTO {views}.logins (login, tenant) VALUES (%s, %s)"),
-            (name, tenant),
-        )
+        prepare(connection, schemas)
+        with alone(url, connection, schemas):
+            _made(connection, schemas, name, password)
+            confine(connection, schemas, others=not others_live_here(connection))
+            become_owner(connection, schemas)
+            connection.execute(
+                schemas.fill("INSERT INTO {views}.logins (login, tenant) VALUES (%s, %s)"),
+                (name, tenant),
+            )
     return password
 
 
@@ -79,8 +85,8 @@ def revoke(url: str, namespace: str, name: str) -> bool:
     `Rejected` where it has none. An open connection of that login is shown nothing any more.
     """
     schemas = Schemas(namespace)
-    with connect(url) as connection:
-        with connection.transaction():
+    with closing(connect(url)) as connection:
+        with unhindered(url, connection, schemas):
             if name not in login_names(connection, schemas):
                 raise Rejected(
                     f"login {name!r} has no access to {namespace!r}: see 'wakeful access list'"
@@ -93,6 +99,24 @@ def revoke(url: str, namespace: str, name: str) -> bool:
         connection.execute(schemas.fill("REVOKE {people} FROM ") + role)
         connection.execute(sql.SQL("ALTER ROLE {} NOLOGIN").format(role))
         return drop_role(connection, name)
+
+
+def confine_logins(url: str, namespace: str) -> list[Freedom]:
+    """Takes from everybody in this database what a login could do besides reading; what could not be taken.
+
+    Whoever else uses the database loses it as well: the caller has been told. A repeat changes nothing.
+    """
+    schemas = Schemas(namespace)
+    with closing(connect(url)) as connection:
+        prepare(connection, schemas)
+        with alone(url, connection, schemas):
+            return confine(connection, schemas, others=True)
+
+
+def left_to_logins(url: str, namespace: str) -> list[Freedom]:
+    """What a login may do besides reading."""
+    with closing(connect(url, access="read")) as connection:
+        return freedoms(connection, Schemas(namespace))
 
 
 def logins(url: str, namespace: str) -> list[Login]:
@@ -114,6 +138,21 @@ def address(url: str, name: str, password: str) -> str:
     return parts._replace(netloc=f"{name}:{password}@{where}").geturl()
 
 
+def _made(connection: psycopg.Connection[Any], schemas: Schemas, name: str, password: str) -> None:
+    try:
+        _make(connection, schemas, name, password)
+    except (psycopg.errors.DuplicateObject, psycopg.errors.UniqueViolation) as error:
+        raise Rejected(
+            f"there is a role {name!r} already: choose another name, or revoke it first if it is in "
+            "'wakeful access list'"
+        ) from error
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise Rejected(
+            f"{connection.info.user!r} may not make logins ({str(error).splitlines()[0]}): set WAKEFUL_POSTGRES to "
+            "somebody who may"
+        ) from error
+
+
 def _make(connection: psycopg.Connection[Any], schemas: Schemas, name: str, password: str) -> None:
     """The password travels as what the server keeps of it: no log of statements has it."""
     kept = connection.pgconn.encrypt_password(password.encode(), name.encode(), b"scram-sha-256")
@@ -124,6 +163,14 @@ def _make(connection: psycopg.Connection[Any], schemas: Schemas, name: str, pass
         )
     )
     connection.execute(schemas.fill("GRANT {people} TO ") + role)
-    connection.execute(sql.SQL("ALTER ROLE {} SET default_transaction_read_only = on").format(role))
+    superuser = connection.info.parameter_status("is_superuser") == "on"
+    if not superuser:  # else whoever stands in our way could not be ended by us, nor named in full
+        connection.execute(sql.SQL("GRANT {} TO CURRENT_USER").format(role))
+    for setting, value in (SETTINGS | ENFORCED if superuser else SETTINGS).items():
+        connection.execute(
+            sql.SQL("ALTER ROLE {} SET {} = {}").format(
+                role, sql.Identifier(setting), sql.Literal(value)
+            )
+        )
     path = schemas.fill(" SET search_path = {views}")
     connection.execute(sql.SQL("ALTER ROLE {}").format(role) + path)

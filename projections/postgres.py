@@ -17,8 +17,8 @@ from psycopg import pq, sql
 from pydantic_core import to_json
 
 from ..events.log.protocol import Place
-from .database import ANSWER_MAX_MS, connect
-from .rows import TABLES, Key, Row, Rows
+from .connection import ANSWER_MAX_MS, connect
+from .rows import SESSIONS, TABLES, Key, Row, Rows
 from .schemas import Schemas
 from .views import Batch, Gap, Moved, RowsRefused, Superseded, ViewsLost
 
@@ -52,6 +52,14 @@ WHERE p.topic = x.topic AND p.partition = x.partition AND p.next_offset = x.befo
     AND p.generation = x.generation
 """
 
+GONE = 1 << 62
+"""The `seq` of a session that was archived: as if it had all events that may still come, so none is put into rows."""
+
+_ARCHIVED = """
+SELECT tenant, session_id FROM json_to_recordset(%s::json) AS x(tenant text, session_id text)
+JOIN {views}.archived USING (tenant, session_id)
+"""
+
 _GAPS = """
 INSERT INTO {tables}.gaps (topic, partition, log_offset, reason, detail)
 SELECT topic, partition, log_offset, reason, detail
@@ -78,8 +86,10 @@ class PostgresViews:
         self._connection: psycopg.Connection[Any] | None = None
         self._epochs: dict[Place, int] = {}
         self._generations: dict[Place, int] = {}
-        self._move, self._gaps, self._claim, self._recall = map(
-            self._schemas.fill, (_MOVE, _GAPS, _CLAIM, _RECALL)
+        self._mute = False
+        """Everybody may fill the queue of notices, and a commit fails then that gives one: who waits for it looks by the clock."""
+        self._move, self._gaps, self._claim, self._recall, self._archived = map(
+            self._schemas.fill, (_MOVE, _GAPS, _CLAIM, _RECALL, _ARCHIVED)
         )
         self._store = {name: self._schemas.fill(_upsert(name)) for name in TABLES}
         self._load = {name: self._schemas.fill(_select(name)) for name in TABLES}
@@ -114,7 +124,18 @@ class PostgresViews:
         with _faults():
             found = self._connected().execute(self._load[table], (wanted,)).fetchall()
         width = len(spec.key)
-        return {tuple(values[:width]): dict(zip(columns, values, strict=True)) for values in found}
+        rows = {tuple(values[:width]): dict(zip(columns, values, strict=True)) for values in found}
+        return {**rows, **self._gone(keys)} if table == SESSIONS else rows
+
+    def _gone(self, keys: Collection[Key]) -> dict[Key, Row]:
+        """What stands for the rows of those that were archived, also while they are still there."""
+        wanted = json.dumps([{"tenant": tenant, "session_id": one} for tenant, one in keys])
+        with _faults():
+            found = self._connected().execute(self._archived, (wanted,)).fetchall()
+        return {
+            (tenant, one): {"tenant": tenant, "session_id": one, "seq": GONE}
+            for tenant, one in found
+        }
 
     def apply(self, batch: Batch) -> None:
         """See `Views.apply`. All statements travel at once."""
@@ -141,7 +162,8 @@ class PostgresViews:
                     connection.execute(
                         self._gaps, (json.dumps([_gap_row(gap) for gap in batch.gaps]),)
                     )
-                connection.execute(self._schemas.moved_notice)
+                if not self._mute:
+                    connection.execute(self._schemas.moved_notice)
             if moved.rowcount != len(moves):
                 connection.execute("ROLLBACK")
                 raise Moved(
@@ -169,6 +191,8 @@ class PostgresViews:
                 if answer is None:
                     break
                 answers.append(answer)
+        if any(answer.error_field(pq.DiagnosticField.SQLSTATE) == b"54000" for answer in answers):
+            self._mute = True
         if len(answers) != 1 or answers[0].command_status != b"COMMIT":
             told = b", ".join(answer.command_status or answer.error_message for answer in answers)
             raise ViewsLost(

@@ -27,7 +27,8 @@ from ..events.records import Envelope, Event
 from .chains import Chains
 from .project import project
 from .refused import Refusal, with_opaque
-from .rows import OUTCOMES, SESSIONS, Change, Key, fold_all, no_rows
+from .rows import OUTCOMES, SESSIONS, STRETCHES, Change, Key, fold_all, no_rows
+from .stretches import extend
 from .values import Unprojectable
 from .views import REFUSED, Batch, Gap, Moved, RowsRefused, Views, ViewsLost
 
@@ -221,10 +222,14 @@ class Projector:
         read = list(self._changes(records, gaps))
         self._load(SESSIONS, {one.changes[0].key for one in read})
         fresh = list(self._fresh(read, gaps))
-        self._load_others(fresh)
+        self._load_others([one.changes for one in fresh])
         touched = no_rows()
-        for changes in fresh:
-            fold_all(self._rows, changes, touched)
+        sessions, ended = self._rows[SESSIONS], touched[STRETCHES]
+        for one in fresh:
+            fold_all(self._rows, one.changes, touched)
+            stretch = extend(sessions[one.changes[0].key], one.record)
+            if stretch is not None:
+                ended[(*one.changes[0].key, stretch["first_seq"])] = stretch
         return Batch(
             moves,
             {table: list(rows.values()) for table, rows in touched.items() if rows},
@@ -253,7 +258,7 @@ class Projector:
             else:
                 yield _Read(record, event.envelope, changes)
 
-    def _fresh(self, read: Sequence[_Read], gaps: list[Gap]) -> Iterator[list[Change]]:
+    def _fresh(self, read: Sequence[_Read], gaps: list[Gap]) -> Iterator[_Read]:
         """Leaves out what was applied before; raises `Reordered` at a hole that may close on a second reading."""
         sessions = self._rows[SESSIONS]
         seqs: dict[Key, int] = {}
@@ -281,7 +286,7 @@ class Projector:
                 gaps.append(_gap(record, "events_missing", told))
             seqs[key] = seq
             self._chains.advance(key, one.envelope, record)
-            yield one.changes
+            yield one
         if found_hole:
             raise Reordered(gaps[-1].detail)
 

@@ -14,7 +14,7 @@ from psycopg.rows import dict_row
 from ..events.errors import Transient
 from ..events.log.protocol import Place
 from .asked import Asked, select
-from .database import connect
+from .connection import connect
 from .schemas import FOR_TENANT, Schemas
 from .tokens import token_of
 
@@ -43,6 +43,16 @@ WHERE (%(tenant)s::text IS NULL OR tenant = %(tenant)s)
     AND (%(status)s::text IS NULL OR status = %(status)s)
 ORDER BY requested_at, tenant, session_id, proposal_id
 LIMIT %(limit)s
+"""
+
+_APPROVAL = """
+SELECT * FROM {views}.approvals
+WHERE tenant = %(tenant)s AND session_id = %(session_id)s AND proposal_id = %(proposal_id)s LIMIT %(limit)s
+"""
+
+_STRETCHES = """
+SELECT first_seq, last_seq, first_offset, last_offset FROM {views}.stretches
+WHERE tenant = %(tenant)s AND session_id = %(session_id)s AND last_seq > %(behind_seq)s ORDER BY first_seq LIMIT %(limit)s
 """
 
 _LEDGER = """
@@ -128,11 +138,11 @@ class Queries:
         self, *, tenant: str | None = None, status: str | None = None, limit: int = 100
     ) -> list[Answer]:
         """Sessions, the one with the latest event first."""
-        return self._ask(_SESSIONS, tenant=tenant, status=status, session_id=None, limit=limit)
+        return self.ask(_SESSIONS, tenant=tenant, status=status, session_id=None, limit=limit)
 
     def session(self, session_id: str, *, tenant: str | None = None) -> list[Answer]:
         """The session of this name; several where the tenant is left open and more than one has it."""
-        return self._ask(
+        return self.ask(
             _SESSIONS, tenant=tenant, status=None, session_id=session_id, limit=LIMIT_MAX
         )
 
@@ -145,9 +155,30 @@ class Queries:
         limit: int = 100,
     ) -> list[Answer]:
         """Proposals, the oldest first: the open ones, unless another status (or none) is asked for."""
-        return self._ask(
+        return self.ask(
             _APPROVALS, tenant=tenant, session_id=session_id, status=status, limit=limit
         )
+
+    def approval(self, session_id: str, proposal_id: str, *, tenant: str) -> Answer | None:
+        """One proposal, open or not; null where there is none."""
+        found = self.ask(
+            _APPROVAL, tenant=tenant, session_id=session_id, proposal_id=proposal_id, limit=1
+        )
+        return found[0] if found else None
+
+    def stretches(
+        self, session_id: str, *, tenant: str, behind_seq: int = 0, limit: int = 100
+    ) -> list[Answer]:
+        """Where the session's events behind this one lie, in their order; see `projections.stretches`."""
+        return self.ask(
+            _STRETCHES, tenant=tenant, session_id=session_id, behind_seq=behind_seq, limit=limit
+        )
+
+    def archived(self, session_id: str, *, tenant: str) -> Answer | None:
+        """What is known of a session that was taken out of the views; null where it was not."""
+        asked = "SELECT * FROM {views}.archived WHERE tenant = %(tenant)s AND session_id = %(session_id)s LIMIT %(limit)s"
+        found = self.ask(asked, tenant=tenant, session_id=session_id, limit=1)
+        return found[0] if found else None
 
     def ledger(
         self,
@@ -163,7 +194,7 @@ class Queries:
         Each says in `in_doubt` whether it does: one that is uncertain does not where its workflow was told and has gone
         on, or where its turn is over.
         """
-        return self._ask(
+        return self.ask(
             _LEDGER,
             tenant=tenant,
             session_id=session_id,
@@ -182,7 +213,7 @@ class Queries:
         limit: int = 100,
     ) -> list[Answer]:
         """The newest consequential steps, the oldest of them first; with `since` those asked for then or later."""
-        return self._ask(
+        return self.ask(
             _NEWEST_STEPS,
             tenant=tenant,
             session_id=session_id,
@@ -200,7 +231,7 @@ class Queries:
         limit: int = 100,
     ) -> list[Answer]:
         """Calls of tools and models, the longest unchanged first: the open ones, unless all are asked for."""
-        return self._ask(
+        return self.ask(
             _ACTIVITIES, tenant=tenant, session_id=session_id, open=not all_of_them, limit=limit
         )
 
@@ -208,7 +239,7 @@ class Queries:
         self, *, tenant: str | None = None, session_id: str | None = None, limit: int = 100
     ) -> list[Answer]:
         """Open deadlines, the next one first."""
-        return self._ask(_TIMERS, tenant=tenant, session_id=session_id, limit=limit)
+        return self.ask(_TIMERS, tenant=tenant, session_id=session_id, limit=limit)
 
     def outcomes(
         self,
@@ -219,7 +250,7 @@ class Queries:
         limit: int = 100,
     ) -> list[Answer]:
         """What became of commands, in the order of their session."""
-        return self._ask(
+        return self.ask(
             _OUTCOMES, tenant=tenant, session_id=session_id, command_id=command_id, limit=limit
         )
 
@@ -227,24 +258,24 @@ class Queries:
         self, *, tenant: str | None = None, session_id: str | None = None, limit: int = 100
     ) -> list[Answer]:
         """Commands that were not applied, the newest first."""
-        return self._ask(_REFUSALS, tenant=tenant, session_id=session_id, limit=limit)
+        return self.ask(_REFUSALS, tenant=tenant, session_id=session_id, limit=limit)
 
     def lag(self) -> list[Answer]:
         """Per partition up to where the log is in the views, and how far behind that is."""
-        return self._ask(
+        return self.ask(
             "SELECT * FROM {views}.lag ORDER BY topic, partition LIMIT %(limit)s", limit=LIMIT_MAX
         )
 
     def gaps(self, *, limit: int = 100) -> list[Answer]:
         """Records of the log that are not in the views."""
-        return self._ask(
+        return self.ask(
             "SELECT * FROM {views}.gaps ORDER BY topic, partition, log_offset LIMIT %(limit)s",
             limit=limit,
         )
 
     def positions(self) -> dict[Place, int]:
         """Up to where the log is in the views."""
-        found = self._ask("SELECT * FROM {views}.positions LIMIT %(limit)s", limit=LIMIT_MAX)
+        found = self.ask("SELECT * FROM {views}.positions LIMIT %(limit)s", limit=LIMIT_MAX)
         return {Place(row["topic"], row["partition"]): row["next_offset"] for row in found}
 
     def position(self) -> str:
@@ -255,6 +286,15 @@ class Queries:
         """Returns once the views hold what lies below these offsets; `Transient` if that takes too long."""
         deadline_s = time.monotonic() + timeout_ms / 1000
         self._connection.execute(self._schemas.listen)
+        try:
+            self._wait_for(wanted, timeout_ms, deadline_s)
+        finally:
+            if not self._connection.closed:
+                self._connection.execute(
+                    "UNLISTEN *"
+                )  # else notices heap up while it asks other things
+
+    def _wait_for(self, wanted: Mapping[Place, int], timeout_ms: int, deadline_s: float) -> None:
         while True:
             positions = self.positions()
             behind = {place: at for place, at in wanted.items() if positions.get(place, 0) < at}
@@ -273,6 +313,26 @@ class Queries:
     def select(self, query: str, *, limit: int) -> Asked:
         """A query of the user's own, in a read-only transaction; see `asked.py`."""
         return select(self._connection, self._schemas, query, limit=limit, tenant=self.tenant)
+
+    def ask(self, query: str, **values: object) -> list[Answer]:
+        """Rows of a question of ours, at most `limit` of them, in a transaction of its own.
+
+        It is planned for these values each time: a plan for any would not know which of the smaller indexes serve.
+        `Transient` where an older version of the views is shown, which lacks what is asked.
+        """
+        limit = values["limit"]
+        if not isinstance(limit, int) or not 1 <= limit <= LIMIT_MAX:
+            raise ValueError(f"limit {limit!r}: expected 1 to {LIMIT_MAX}")
+        try:
+            with self._connection.transaction():
+                if self.tenant is not None:
+                    self._connection.execute(FOR_TENANT, (self.tenant,))
+                asked = self._schemas.fill(query)
+                return list(self._connection.execute(asked, values, prepare=False))
+        except (psycopg.errors.UndefinedColumn, psycopg.errors.UndefinedTable) as error:
+            raise Transient(
+                "the views show rows of an older version, or none yet: wait until the projector has filled the new ones"
+            ) from error
 
     @property
     def closed(self) -> bool:
@@ -293,15 +353,6 @@ class Queries:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-    def _ask(self, query: str, **values: object) -> list[Answer]:
-        limit = values["limit"]
-        if not isinstance(limit, int) or not 1 <= limit <= LIMIT_MAX:
-            raise ValueError(f"limit {limit!r}: expected 1 to {LIMIT_MAX}")
-        with self._connection.transaction():
-            if self.tenant is not None:
-                self._connection.execute(FOR_TENANT, (self.tenant,))
-            return list(self._connection.execute(self._schemas.fill(query), values))
 
 
 def _as_reader(url: str, schemas: Schemas) -> psycopg.Connection[Any]:

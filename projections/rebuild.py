@@ -13,20 +13,20 @@ transaction. Live rows stay in view, and are kept, all the while. Rules:
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
-from psycopg.errors import LockNotAvailable
 
-from ..events.errors import Rejected, Transient
+from ..events.errors import Corrupt, Rejected, Transient
 from ..events.log.protocol import Place, Reader, Record
 from ..events.records import Event
 from . import rebuild_tables as tables
-from .database import alone, connect
+from .archive import check_none_begun
+from .connection import connect
+from .exclusion import Seen, check_holding, cleared, hold, told
 from .postgres import PostgresViews
 from .projector import Projector
 from .rebuild_ports import Bounded, Noting
@@ -43,8 +43,11 @@ SHOWN_MAX = 20
 SWITCHES_MAX = 60
 """Times a switch steps back because somebody reads the views, before it gives up."""
 
-GONE_MS = 1_000
-"""How long the database may take to notice that an earlier run is gone; one that still runs holds on for longer."""
+POLITE_MAX = 20
+"""Of these, how often a tenant's login is left alone: then it loses its connection where it stands in the way."""
+
+FIRM_MS = 3_000
+"""How long a lock is waited for then: whoever comes later waits behind us, so none of them takes its place."""
 
 REST_S = 1.0
 
@@ -102,6 +105,7 @@ class Rebuild:
         self._views = Noting(PostgresViews(url, namespace, beside=True))
         self._projector = Projector(self._bounded, self._views, self._places, decode)
         self._steps = self._projector.steps()
+        self._holding: psycopg.Connection[Any] | None = None
         self.progress = Progress()
 
     def steps(self) -> Iterator[str]:
@@ -128,32 +132,33 @@ class Rebuild:
 
     @contextmanager
     def _only_one(self) -> Iterator[psycopg.Connection[Any]]:
-        with closing(connect(self._url)) as connection:
-            number = zlib.crc32(f"wakeful/rebuild/{self._namespace}".encode())
-            connection.execute("SELECT set_config('lock_timeout', %s, false)", (f"{GONE_MS}ms",))
-            try:
-                connection.execute("SELECT pg_advisory_lock(%s)", (number,))
-            except LockNotAvailable as held:
-                raise AnotherRebuild(
-                    f"a rebuild of the views in {self._namespace!r} runs already: wait for it"
-                ) from held
-            connection.execute("RESET lock_timeout")
-            with connection.transaction():
-                alone(connection)
-                prepare(connection, self._schemas)
+        """What excludes another run is held by a transaction of its own, which lasts as long and reads nothing."""
+        with (
+            closing(connect(self._url)) as connection,
+            closing(connect(self._url)) as holding,
+        ):
+            prepare(connection, self._schemas)
             connection.execute(self._schemas.fill("SET ROLE {owner}"))
+            hold(holding, connection, self._schemas, AnotherRebuild)
+            self._holding = holding
             yield connection
+
+    def _still_alone(self) -> None:
+        if self._holding is None:
+            raise Corrupt("a rebuild switches views without having excluded others")
+        check_holding(self._holding, "nothing was switched")
 
     def _connect(self, **options: Any) -> psycopg.Connection[Any]:
         return connect(self._url, role=self._schemas.owner, **options)
 
     def _prepare(self, connection: psycopg.Connection[Any]) -> None:
         """Goes on with what an earlier run began, if that is of any use."""
+        check_none_begun(connection, self._schemas)
         if tables.made_by(connection, self._schemas) == tables.fingerprint():
             aim, found = self._aim(connection), tables.positions(connection, self._beside)
             if all(at <= aim.get(place, 0) for place, at in found.items()):
                 return
-        tables.make(connection, self._namespace)
+        tables.make(self._url, connection, self._namespace)
 
     def _aim(self, connection: psycopg.Connection[Any]) -> dict[Place, int]:
         """Where the live rows are; where there are none, the end of the log."""
@@ -224,23 +229,21 @@ class Rebuild:
     def _switch(self, connection: psycopg.Connection[Any]) -> Iterator[str]:
         """Catches up, and takes the place of the live rows in one transaction; again, where a lock is not to be had."""
         moved: set[tuple[Any, ...]] = set()
-        for _ in range(SWITCHES_MAX):
+        seen = Seen()
+        for number in range(SWITCHES_MAX):
             self.progress.doing, self.progress.wanted = "switches", 0
+            firm = number >= POLITE_MAX and any(one.tenants for one in seen.blockers)
+            grace_s = 0.0 if firm else float("inf")
             try:
-                with connection.transaction():
-                    live = tables.lock(connection, self._schemas)
-                    aim = self._aim(connection)
-                    if not self._far(aim):
-                        yield from self._build(aim, "switches")
-                        moved |= self._views.take()
-                        if live and not self._ahead(aim):
-                            yield from self._compare_moved(moved)
-                        progress = self.progress
-                        progress.refused, progress.refusals = tables.refused(
-                            connection, self._beside, SHOWN_MAX
-                        )
-                        tables.switch(connection, self._namespace, live=live)
-                        yield "r.switching"
+                with (
+                    cleared(self._url, connection, self._schemas, grace_s=grace_s) as seen,
+                    connection.transaction(),
+                ):
+                    live = tables.lock(
+                        connection, self._schemas, wait_ms=FIRM_MS if firm else tables.LOCK_MAX_MS
+                    )
+                    if not self._far(self._aim(connection)):
+                        yield from self._put_in_place(connection, moved, live=live)
                         return
             except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
                 self._rest(REST_S)
@@ -253,8 +256,22 @@ class Rebuild:
             yield from self._build(self._aim(connection))
         raise Transient(
             f"the views are read without a pause: after {SWITCHES_MAX} tries the rebuilt rows are not in place, and are "
-            "kept; end long queries, then run it again"
+            f"kept; {told(seen)}, then run it again"
         )
+
+    def _put_in_place(
+        self, connection: psycopg.Connection[Any], moved: set[tuple[Any, ...]], *, live: bool
+    ) -> Iterator[str]:
+        aim = self._aim(connection)
+        yield from self._build(aim, "switches")
+        moved |= self._views.take()
+        if live and not self._ahead(aim):
+            yield from self._compare_moved(moved)
+        progress = self.progress
+        progress.refused, progress.refusals = tables.refused(connection, self._beside, SHOWN_MAX)
+        self._still_alone()
+        tables.switch(connection, self._namespace, live=live)
+        yield "r.switching"
 
     def _compare_moved(self, moved: Collection[tuple[Any, ...]]) -> Iterator[str]:
         before = self.progress.differing

@@ -12,7 +12,8 @@ import psycopg
 from psycopg import sql
 
 from ..events.log.protocol import Place
-from .database import alone, drop_older, make_tables, make_views
+from .database import drop_older, make_tables, make_views
+from .exclusion import alone, limit_waiting, take
 from .rows import TABLES, Key
 from .schemas import Schemas
 from .views import REFUSED
@@ -22,7 +23,7 @@ LOCK_MAX_MS = 500
 
 _FOLD = (
     *("approvals", "chains", "escaping", "ledger", "outcomes", "project", "projector"),
-    *("refused", "rows", "sessions", "timers", "values"),
+    *("refused", "rows", "sessions", "stretches", "timers", "values"),
 )
 """Modules that decide what rows come of the log."""
 
@@ -82,11 +83,10 @@ def made_by(connection: psycopg.Connection[Any], schemas: Schemas) -> str | None
     return None if found is None else str(found[0]).rpartition(" ")[2]
 
 
-def make(connection: psycopg.Connection[Any], namespace: str) -> None:
+def make(url: str, connection: psycopg.Connection[Any], namespace: str) -> None:
     """Empty tables beside the live ones, in place of whatever is there."""
     beside = Schemas(namespace, beside=True)
-    with connection.transaction():
-        alone(connection)
+    with alone(url, connection, beside):
         discard(connection, beside)
         make_tables(connection, beside)
         told = f"Wakeful: rows that a rebuild fills, to take the place of the live ones. Made by {fingerprint()}"
@@ -119,10 +119,10 @@ def refused(
     return (found[0][-1] if found else 0), shown
 
 
-def lock(connection: psycopg.Connection[Any], schemas: Schemas) -> bool:
+def lock(connection: psycopg.Connection[Any], schemas: Schemas, *, wait_ms: int) -> bool:
     """Stops whoever fills the live tables, until the transaction ends; whether there are live tables."""
-    connection.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(LOCK_MAX_MS)))
-    alone(connection)
+    limit_waiting(connection, wait_ms)
+    take(connection, schemas, "installs")
     if not exists(connection, schemas.live):
         return False
     connection.execute(schemas.fill("LOCK TABLE {live}.positions IN ACCESS EXCLUSIVE MODE"))

@@ -21,6 +21,7 @@ APPROVALS = "approvals"
 LEDGER = "ledger"
 TIMERS = "timers"
 OUTCOMES = "outcomes"
+STRETCHES = "stretches"
 ESCAPED = "escaped"
 """The column that names the columns whose value had to be escaped, separated by spaces."""
 
@@ -45,6 +46,9 @@ class Table:
         return row
 
 
+PLACES = ("stretch_seq", "stretch_offset", "event_offset")
+"""Columns of a session that say where its newest events lie: see `stretches`. Events without a place leave them blank."""
+
 _SESSION = {"tenant": "text", "session_id": "text"}
 _COMMON = {"seq": "bigint", ESCAPED: "text"}
 TABLES: Mapping[str, Table] = {
@@ -65,6 +69,7 @@ TABLES: Mapping[str, Table] = {
                 "trigger": "text",
                 "trigger_reason": "text",
                 "waiting_for": "jsonb",
+                "waits": "integer",
                 "next_valid": "jsonb",
                 "opened_by": "text",
                 "opened_at_ms": "bigint",
@@ -76,8 +81,14 @@ TABLES: Mapping[str, Table] = {
                 "cancel_reason": "text",
                 "refusals": "integer",
                 "command_offset": "bigint",
+                **dict.fromkeys(PLACES, "bigint"),
                 **_COMMON,
             },
+        ),
+        Table(
+            STRETCHES,
+            {**_SESSION, "first_seq": "bigint"},
+            {"first_offset": "bigint", "last_offset": "bigint", **_COMMON},
         ),
         Table(
             APPROVALS,
@@ -191,7 +202,9 @@ _COUNTS = {
     "because": "[]",
     ESCAPED: "",
     "waiting_for": "[]",
+    "waits": 0,
     "next_valid": "[]",
+    **dict.fromkeys(PLACES, -1),
 }
 _BLANKS: dict[str, Row] = {
     name: {column: _COUNTS.get(column) for column in table.all_columns}

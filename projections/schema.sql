@@ -1,10 +1,10 @@
--- Version 4 of the rows, in {tables}: filled from the log alone, so a rebuild gives the same ones. `views.sql` has what
+-- Version 6 of the rows, in {tables}: filled from the log alone, so a rebuild gives the same ones. `views.sql` has what
 -- people query. A change of these tables is a new version, filled from offset 0 beside the old one.
 
 CREATE SCHEMA IF NOT EXISTS {tables};
 CREATE SCHEMA IF NOT EXISTS {views};
 COMMENT ON SCHEMA {views} IS 'Wakeful: what is known of each agent session. Read only; written by the projector.';
-COMMENT ON SCHEMA {tables} IS 'Wakeful: rows behind the views, version 5. Not for queries.';
+COMMENT ON SCHEMA {tables} IS 'Wakeful: rows behind the views, version 6. Not for queries.';
 
 -- Whose rows a login is shown: see `tenants`. It is not from the log, so it lies beside the views, and a rebuild leaves it.
 CREATE TABLE IF NOT EXISTS {views}.logins (
@@ -12,6 +12,42 @@ CREATE TABLE IF NOT EXISTS {views}.logins (
     tenant text COLLATE "C" NOT NULL CHECK (tenant <> '')
 );
 COMMENT ON TABLE {views}.logins IS 'Which tenant''s rows a login is shown; written by ''wakeful access''. Each login sees its own line.';
+
+-- Sessions that were archived: what the log has of them is no row any more, and a rebuild leaves them out. See `archive`.
+CREATE TABLE IF NOT EXISTS {views}.archived (
+    tenant text COLLATE "C" NOT NULL,
+    session_id text COLLATE "C" NOT NULL,
+    status text NOT NULL,
+    seq bigint NOT NULL,
+    finished_at_ms bigint NOT NULL,
+    archived_at timestamptz NOT NULL,
+    part bigint,
+    PRIMARY KEY (tenant, session_id)
+);
+CREATE INDEX IF NOT EXISTS archived_begun ON {views}.archived (tenant, session_id) WHERE part IS NULL;
+COMMENT ON TABLE {views}.archived IS 'One row per session that was taken out of the views into an archive, at its last event then.';
+COMMENT ON COLUMN {views}.archived.tenant IS 'Whose session it is.';
+COMMENT ON COLUMN {views}.archived.session_id IS 'The session, within its tenant.';
+COMMENT ON COLUMN {views}.archived.status IS 'How it had ended.';
+COMMENT ON COLUMN {views}.archived.seq IS 'The number of its last event then.';
+COMMENT ON COLUMN {views}.archived.finished_at_ms IS 'The time of that event, in milliseconds.';
+COMMENT ON COLUMN {views}.archived.archived_at IS 'When it was taken out.';
+COMMENT ON COLUMN {views}.archived.part IS 'The part of the archive that has its rows; null while it is still to be written.';
+
+CREATE TABLE IF NOT EXISTS {views}.archives (
+    part bigint PRIMARY KEY,
+    store text NOT NULL,
+    of_tenant text NOT NULL,
+    name text NOT NULL,
+    sha256 text NOT NULL,
+    bytes bigint NOT NULL,
+    sessions bigint NOT NULL,
+    rows bigint NOT NULL,
+    finished_since_ms bigint NOT NULL,
+    finished_until_ms bigint NOT NULL,
+    written_at timestamptz NOT NULL
+);
+COMMENT ON TABLE {views}.archives IS 'One row per part of an archive of sessions: where it lies and what it has. For operators only.';
 
 CREATE TABLE IF NOT EXISTS {tables}.positions (
     topic text NOT NULL,
@@ -56,6 +92,7 @@ CREATE TABLE IF NOT EXISTS {tables}.sessions (
     trigger text,
     trigger_reason text,
     waiting_for jsonb NOT NULL,
+    waits integer NOT NULL,
     next_valid jsonb NOT NULL,
     opened_by text,
     opened_at_ms bigint,
@@ -67,11 +104,40 @@ CREATE TABLE IF NOT EXISTS {tables}.sessions (
     cancel_reason text,
     refusals integer NOT NULL,
     command_offset bigint NOT NULL,
+    stretch_seq bigint NOT NULL,
+    stretch_offset bigint NOT NULL,
+    event_offset bigint NOT NULL,
     seq bigint NOT NULL,
     escaped text NOT NULL,
     PRIMARY KEY (tenant, session_id)
 );
-CREATE INDEX IF NOT EXISTS sessions_by_status ON {tables}.sessions (tenant, status, updated_at_ms DESC);
+-- One index per way in which `pages` lists them, each in the order in which the page is read. A filter that no index serves is
+-- not offered. Each costs the projector something with every session that moves, so they are few; those of few rows cost next to nothing.
+CREATE INDEX IF NOT EXISTS sessions_by_time ON {tables}.sessions (tenant, updated_at_ms, session_id);
+CREATE INDEX IF NOT EXISTS sessions_by_status ON {tables}.sessions (tenant, status, updated_at_ms, session_id);
+CREATE INDEX IF NOT EXISTS sessions_by_workflow ON {tables}.sessions (tenant, workflow, updated_at_ms, session_id);
+CREATE INDEX IF NOT EXISTS sessions_by_workflow_status ON {tables}.sessions (tenant, workflow, status, updated_at_ms, session_id);
+CREATE INDEX IF NOT EXISTS sessions_by_opener ON {tables}.sessions (tenant, opened_by, updated_at_ms, session_id);
+CREATE INDEX IF NOT EXISTS sessions_by_opening ON {tables}.sessions (tenant, opened_at_ms, session_id);
+CREATE INDEX IF NOT EXISTS sessions_held ON {tables}.sessions (tenant, updated_at_ms, session_id) WHERE held_reason IS NOT NULL;
+CREATE INDEX IF NOT EXISTS sessions_wait_activity ON {tables}.sessions (tenant, updated_at_ms, session_id) WHERE waits & 1 <> 0;
+CREATE INDEX IF NOT EXISTS sessions_wait_approval ON {tables}.sessions (tenant, updated_at_ms, session_id) WHERE waits & 2 <> 0;
+CREATE INDEX IF NOT EXISTS sessions_wait_timer ON {tables}.sessions (tenant, updated_at_ms, session_id) WHERE waits & 4 <> 0;
+CREATE INDEX IF NOT EXISTS sessions_wait_uncertain ON {tables}.sessions (tenant, updated_at_ms, session_id) WHERE waits & 8 <> 0;
+CREATE INDEX IF NOT EXISTS sessions_wait_signal ON {tables}.sessions (tenant, updated_at_ms, session_id) WHERE waits & 16 <> 0;
+CREATE INDEX IF NOT EXISTS sessions_wait_inbox ON {tables}.sessions (tenant, updated_at_ms, session_id) WHERE waits & 32 <> 0;
+
+-- Where a session's events lie, but for the newest stretch, which is in the session's row: see `stretches`.
+CREATE TABLE IF NOT EXISTS {tables}.stretches (
+    tenant text COLLATE "C" NOT NULL,
+    session_id text COLLATE "C" NOT NULL,
+    first_seq bigint NOT NULL,
+    first_offset bigint NOT NULL,
+    last_offset bigint NOT NULL,
+    seq bigint NOT NULL,
+    escaped text NOT NULL,
+    PRIMARY KEY (tenant, session_id, first_seq)
+);
 
 CREATE TABLE IF NOT EXISTS {tables}.approvals (
     tenant text COLLATE "C" NOT NULL,
@@ -104,6 +170,12 @@ CREATE TABLE IF NOT EXISTS {tables}.approvals (
     PRIMARY KEY (tenant, session_id, proposal_id)
 );
 CREATE INDEX IF NOT EXISTS approvals_open ON {tables}.approvals (tenant, requested_at_ms) WHERE status = 'requested';
+CREATE INDEX IF NOT EXISTS approvals_inbox ON {tables}.approvals (tenant, expires_at_ms, session_id, proposal_id) WHERE status = 'requested';
+CREATE INDEX IF NOT EXISTS approvals_inbox_by_rule ON {tables}.approvals (tenant, approver, expires_at_ms, session_id, proposal_id)
+    WHERE status = 'requested';
+CREATE INDEX IF NOT EXISTS approvals_inbox_by_action ON {tables}.approvals (tenant, action, expires_at_ms, session_id, proposal_id)
+    WHERE status = 'requested';
+CREATE INDEX IF NOT EXISTS approvals_by_status ON {tables}.approvals (tenant, status, requested_at_ms, session_id, proposal_id);
 
 CREATE TABLE IF NOT EXISTS {tables}.ledger (
     tenant text COLLATE "C" NOT NULL,
@@ -144,6 +216,10 @@ CREATE TABLE IF NOT EXISTS {tables}.ledger (
     escaped text NOT NULL,
     PRIMARY KEY (tenant, session_id, activity_id)
 );
+CREATE INDEX IF NOT EXISTS ledger_by_time ON {tables}.ledger (tenant, requested_at_ms, session_id, activity_id);
+CREATE INDEX IF NOT EXISTS ledger_by_action ON {tables}.ledger (tenant, action, requested_at_ms, session_id, activity_id);
+CREATE INDEX IF NOT EXISTS ledger_by_status ON {tables}.ledger (tenant, status, requested_at_ms, session_id, activity_id)
+    WHERE status <> 'completed';
 CREATE INDEX IF NOT EXISTS ledger_uncertain ON {tables}.ledger (tenant, session_id) WHERE status = 'uncertain';
 
 CREATE INDEX IF NOT EXISTS ledger_open ON {tables}.ledger (tenant, since_ms) WHERE status IN ('requested', 'retrying', 'withheld');
@@ -183,7 +259,11 @@ CREATE TABLE IF NOT EXISTS {tables}.outcomes (
     escaped text NOT NULL,
     PRIMARY KEY (tenant, session_id, command_offset)
 );
-CREATE INDEX IF NOT EXISTS outcomes_refused ON {tables}.outcomes (tenant, decided_at_ms) WHERE reason IS NOT NULL;
+CREATE INDEX IF NOT EXISTS outcomes_refused ON {tables}.outcomes (tenant, decided_at_ms, session_id, command_offset)
+    WHERE reason IS NOT NULL;
+CREATE INDEX IF NOT EXISTS outcomes_refused_of_session ON {tables}.outcomes (tenant, session_id, command_offset) WHERE reason IS NOT NULL;
+CREATE INDEX IF NOT EXISTS outcomes_refused_by_reason ON {tables}.outcomes (tenant, reason, decided_at_ms, session_id, command_offset)
+    WHERE reason IS NOT NULL;
 
 -- Times beyond what a timestamp holds are shown as its end, so that no row makes a query fail.
 CREATE OR REPLACE FUNCTION {tables}.log_time(ms bigint) RETURNS timestamptz

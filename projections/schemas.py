@@ -17,13 +17,13 @@ SETTING = "wakeful.tenant"
 FOR_TENANT = f"SELECT set_config('{SETTING}', %s, true)"
 """For this transaction only: a connection that is used again has no tenant."""
 
-VERSION = 5
+VERSION = 6
 """Of the rows. Another one is filled beside this one, then the views are switched."""
 
 NAME_MAX = 58
 """Postgres cuts names at 63 bytes without a word; the version's suffix needs some."""
 
-_TAKEN = re.compile(r"pg_.*|public|information_schema|.*_v[0-9]+b?")
+_TAKEN = re.compile(r"pg_.*|public|information_schema|.*_v[0-9]+b?|.*_lock")
 
 _VIEW = re.compile(r"^CREATE OR REPLACE VIEW \{views\}\.(\w+)", re.MULTILINE)
 
@@ -31,7 +31,7 @@ _VIEW = re.compile(r"^CREATE OR REPLACE VIEW \{views\}\.(\w+)", re.MULTILINE)
 class Schemas:
     """The schemas of a namespace: `views` is what people query, `tables` has the rows, or those `beside` them.
 
-    Its roles are `owner`, `app` and `people`: see `tenants`.
+    `lock` has no rows: see `exclusion`. Its roles are `owner`, `app` and `people`: see `tenants`.
     """
 
     def __init__(self, namespace: str, *, beside: bool = False) -> None:
@@ -42,13 +42,14 @@ class Schemas:
         ):
             raise InvalidKey(
                 f"namespace {namespace!r} cannot name a schema: use up to {NAME_MAX} of a-z 0-9 . _ -, "
-                "not starting with 'pg_', not 'public', and not ending like a version ('_v1')"
+                "not starting with 'pg_', not 'public', and not ending like a version ('_v1') or in '_lock'"
             )
         self.views = namespace
         self.live = f"{namespace}_v{VERSION}"
         self.beside = f"{self.live}b"
         self.tables = self.beside if beside else self.live
         self.older = tuple(f"{namespace}_v{n}{b}" for n in range(1, VERSION) for b in ("", "b"))
+        self.lock = f"{namespace}_lock"
         self.owner = f"{namespace}_own"
         self.app = f"{namespace}_app"
         self.people = f"{namespace}_sql"
@@ -58,12 +59,13 @@ class Schemas:
         self.moved_notice = sql.SQL("SELECT pg_notify({}, '')").format(sql.Literal(self.channel))
 
     def fill(self, template: str) -> sql.Composed:
-        """A statement with `{tables}`, `{live}`, `{beside}`, `{views}` and the roles in place."""
+        """A statement with `{tables}`, `{live}`, `{beside}`, `{views}`, `{lock}` and the roles in place."""
         names = {
             "{tables}": self.tables,
             "{live}": self.live,
             "{beside}": self.beside,
             "{views}": self.views,
+            "{lock}": self.lock,
             **{f"{{{name}}}": role for name, role in self.roles.items()},
         }
         parts = re.split(r"(\{[a-z]+\})", template)
@@ -73,13 +75,14 @@ class Schemas:
 
     def script(self, name: str) -> sql.Composed:
         """One of the files of statements beside this module."""
-        return self.fill(_text(name))
+        return self.fill(script_text(name))
 
     @cached_property
     def view_names(self) -> tuple[str, ...]:
         """The views of `views.sql`."""
-        return tuple(_VIEW.findall(_text("views.sql")))
+        return tuple(_VIEW.findall(script_text("views.sql")))
 
 
-def _text(name: str) -> str:
+def script_text(name: str) -> str:
+    """A file of statements beside this module, as it is written."""
     return resources.files(__package__).joinpath(name).read_text("utf-8")

@@ -8,9 +8,12 @@ from . import escaping
 from .rows import SESSIONS, Change
 from .values import Values
 
-RUNNING = {"status": Status.RUNNING, "waiting_for": "[]"}
+RUNNING = {"status": Status.RUNNING, "waiting_for": "[]", "waits": 0}
 
-_NONE_LEFT = {"waiting_for": "[]", "next_valid": "[]"}
+_NONE_LEFT = {"waiting_for": "[]", "waits": 0, "next_valid": "[]"}
+
+WAITS = {"activity": 1, "approval": 2, "timer": 4, "uncertain": 8, "signal": 16, "inbox": 32}
+"""Each kind of wait as a bit of the column `waits`, for which there are indexes."""
 
 Said = (
     r.SessionOpened
@@ -68,6 +71,10 @@ def _owed(session: Values, body: r.SessionWaiting | r.TurnCompleted) -> None:
         for o in body.obligations
     ]
     session.put("waiting_for", escaping.value(owed))
+    waits = 0
+    for o in body.obligations:
+        waits |= WAITS.get(o.kind, 0)
+    session.row["waits"] = waits
     valid = [
         {"command": n.command, "allowed": n.allowed, "reason": n.reason} for n in body.next_valid
     ]
@@ -109,7 +116,7 @@ def held(session: Values, envelope: r.Envelope, body: Held) -> Change:
             )
             session.text("held_detail", told)
         case r.SessionReleased():
-            row.update(held_reason=None, held_detail=None, waiting_for="[]")
+            row.update(held_reason=None, held_detail=None, waiting_for="[]", waits=0)
             return session.change(SESSIONS, heard=envelope.cause.offset, releases=True)
         case r.CommandParked():
             pass  # it is decided on release, and its events then say what came of it

@@ -15,20 +15,35 @@ Statistics are off for these rows: an estimate of EXPLAIN would tell of other te
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Sequence
 from typing import Any
 
 import psycopg
 from psycopg import sql
 
-from ..events.errors import Rejected
+from ..events.errors import Rejected, Transient
+from .exclusion import make_locks
 from .schemas import SETTING, Schemas
 
 SERVER_MIN = 15
 """Views that ask with the rights of whoever asks came with this version."""
 
-OPERATORS_ONLY = frozenset({"gaps"})
+OPERATORS_ONLY = frozenset({"gaps", "archives"})
 """What tells of records of all tenants, in words that may quote them."""
+
+RACES_MAX = 20
+
+RACE_S = 0.1
+
+RACED = (
+    psycopg.errors.UniqueViolation,
+    psycopg.errors.DuplicateObject,
+    psycopg.errors.DuplicateSchema,
+    psycopg.errors.DuplicateTable,
+    psycopg.errors.InternalError_,
+)
+"""What Postgres says to the second of two that make the same at once; the last of "tuple concurrently updated"."""
 
 _BY_SETTING = f"tenant = nullif(current_setting('{SETTING}', true), '')"
 _BY_LOGIN = "tenant = (SELECT l.tenant FROM {views}.logins l WHERE l.login = session_user::text)"
@@ -81,15 +96,30 @@ ORDER BY 1
 
 
 def prepare(connection: psycopg.Connection[Any], schemas: Schemas) -> None:
-    """Makes the roles where they are missing, and the owner the owner; within the caller's transaction.
+    """Makes the roles, and what is locked, where they are missing; the connection is in no transaction.
 
     `Rejected` names the statements to be run by somebody who may, where this login may not. A repeat changes nothing.
+    Nothing excludes others yet: where two make the same at once, one of them looks again.
     """
     if connection.info.server_version < SERVER_MIN * 10_000:
         raise Rejected(
             f"the database is Postgres {connection.info.server_version // 10_000}: use {SERVER_MIN} or newer, whose views "
             "can ask with the rights of the reader"
         )
+    for tries in range(1, RACES_MAX + 1):
+        try:
+            _prepare(connection, schemas)
+            return
+        except RACED as error:
+            if tries == RACES_MAX:
+                raise Transient(
+                    f"others make or drop the roles of {schemas.views!r} all the while: after {tries} tries they are not "
+                    f"all there ({str(error).splitlines()[0]}); run it again"
+                ) from error
+            time.sleep(RACE_S)
+
+
+def _prepare(connection: psycopg.Connection[Any], schemas: Schemas) -> None:
     for name in missing_roles(connection, schemas):
         _make_role(connection, schemas, name)
     entitled, creates = connection.execute(_ENTITLED, schemas.roles).fetchone() or (False, False)
@@ -100,6 +130,19 @@ def prepare(connection: psycopg.Connection[Any], schemas: Schemas) -> None:
                 connection.execute(grant + sql.SQL("CURRENT_USER"))
             if not creates:
                 connection.execute(_may_create(connection, schemas))
+            become_owner(connection, schemas)
+            make_locks(connection, schemas)
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise _refused(connection, schemas, error) from error
+
+
+def take_over(connection: psycopg.Connection[Any], schemas: Schemas) -> None:
+    """What an older version has made as its login becomes the owner's; its views go on to be answered.
+
+    The caller is alone, in a transaction, and not the owner. `Rejected` as of `prepare`.
+    """
+    try:
+        with connection.transaction():
             _take_over(connection, schemas)
     except psycopg.errors.InsufficientPrivilege as error:
         raise _refused(connection, schemas, error) from error
@@ -127,16 +170,24 @@ def unguarded(connection: psycopg.Connection[Any], schemas: Schemas) -> list[str
 def guard(connection: psycopg.Connection[Any], schemas: Schemas) -> None:
     """Puts every table under row-level security, found from the catalog; a repeat changes nothing, and takes no lock.
 
-    The caller is the owner, in a transaction.
+    Readers may not name the tables, only the views over them: whoever may name a table can have others wait for it, the
+    projector as well. The caller is the owner, in a transaction.
     """
     _guard_logins(connection, schemas)
+    _guard_archives(connection, schemas)
     for table, forced, tenanted, policies in connection.execute(_TABLES, (schemas.tables,)):
         wanted = _policies(table, tenanted=tenanted)
         if not forced or policies != sorted(wanted):
             _guard_table(connection, schemas, f"{{tables}}.{table}", wanted, policies)
             if tenanted:
-                _blind(connection, schemas, table)
-    connection.execute(schemas.fill("GRANT USAGE ON SCHEMA {tables} TO {app}, {people}"))
+                _blind(connection, schemas, schemas.tables, table)
+    close_schema(connection, schemas, schemas.tables)
+
+
+def close_schema(connection: psycopg.Connection[Any], schemas: Schemas, name: str) -> None:
+    """No reader may name what is in this schema; views over it answer as before. The caller is the owner."""
+    revoke = sql.SQL("REVOKE ALL ON SCHEMA {}").format(sql.Identifier(name))
+    connection.execute(revoke + schemas.fill(" FROM {app}, {people}, PUBLIC"))
 
 
 def guard_views(connection: psycopg.Connection[Any], schemas: Schemas) -> None:
@@ -211,7 +262,6 @@ def _may_create(connection: psycopg.Connection[Any], schemas: Schemas) -> sql.Co
 
 
 def _take_over(connection: psycopg.Connection[Any], schemas: Schemas) -> None:
-    """What an older version has made as its login becomes the owner's; its views go on to be answered."""
     names = [schemas.views, schemas.live, schemas.beside, *schemas.older]
     for (name,) in connection.execute(_OWNED, (names, schemas.owner)).fetchall():
         schema = sql.Identifier(name)
@@ -258,6 +308,16 @@ def _guard_logins(connection: psycopg.Connection[Any], schemas: Schemas) -> None
             _guard_table(connection, schemas, "{views}.logins", wanted, policies)
 
 
+def _guard_archives(connection: psycopg.Connection[Any], schemas: Schemas) -> None:
+    """What was archived is each tenant's own, as its rows were."""
+    for table, forced, tenanted, policies in connection.execute(_TABLES, (schemas.views,)):
+        wanted = _policies(table, tenanted=tenanted)
+        if table in ("archived", "archives") and (not forced or policies != sorted(wanted)):
+            _guard_table(connection, schemas, f"{{views}}.{table}", wanted, policies)
+            if tenanted:
+                _blind(connection, schemas, schemas.views, table)
+
+
 def _guard_table(
     connection: psycopg.Connection[Any],
     schemas: Schemas,
@@ -277,9 +337,9 @@ def _guard_table(
         connection.execute(schemas.fill(statement))
 
 
-def _blind(connection: psycopg.Connection[Any], schemas: Schemas, table: str) -> None:
+def _blind(connection: psycopg.Connection[Any], schemas: Schemas, schema: str, table: str) -> None:
     """No samples of these rows: the planner's estimates are told to anybody who may ask for one tenant's."""
-    name = f'"{schemas.tables}"."{table}"'
+    name = f'"{schema}"."{table}"'
     columns = [str(column) for (column,) in connection.execute(_COLUMNS, (name,))]
     off = ", ".join(f"ALTER COLUMN {column} SET STATISTICS 0" for column in columns)
-    connection.execute(schemas.fill(f"ALTER TABLE {{tables}}.{table} {off}"))
+    connection.execute(schemas.fill(f"ALTER TABLE {name} {off}"))

@@ -13,7 +13,9 @@ import psycopg
 import structlog
 
 from ..events.log.protocol import LogFault, Place
-from .database import connect, is_shown, show
+from .connection import connect
+from .database import is_shown, show
+from .exclusion import Busy
 from .schemas import Schemas
 
 LOOK_EVERY_S = 1.0
@@ -65,6 +67,8 @@ class Upkeep:
                 older = show(self._url, self._namespace)
                 self._awaited = None
                 _log.info("the views show the new version", dropped=older)
+        except Busy as busy:
+            _log.warning("the views do not show the new version yet", cause=str(busy))
         except (LogFault, psycopg.Error) as fault:
             self.close()
             _log.debug("the log's end is not noted", cause=str(fault))

@@ -11,7 +11,8 @@ CREATE OR REPLACE VIEW {views}.sessions WITH (security_invoker = true) AS
             FROM {tables}.ledger l
             WHERE l.tenant = s.tenant AND l.session_id = s.session_id AND l.untrusted
                 AND l.resolved_by IS NULL AND (l.status = 'completed' OR l.status = 'failed' AND l.worker <> '')
-        ) AS tainted_by
+        ) AS tainted_by,
+        opened_at_ms, updated_at_ms, waits
     FROM {tables}.sessions s;
 COMMENT ON VIEW {views}.sessions IS 'One row per agent session: where it stands and what it waits for.';
 COMMENT ON COLUMN {views}.sessions.tenant IS 'Whose session it is.';
@@ -40,12 +41,15 @@ COMMENT ON COLUMN {views}.sessions.trigger IS 'What started that turn: message, 
 COMMENT ON COLUMN {views}.sessions.trigger_reason IS 'That occasion in words; null for a message.';
 COMMENT ON COLUMN {views}.sessions.tainted_by IS 'Activities whose result, or failure in a tool''s own words, brought in content that nobody vouches for: policy may ask for approvals since.';
 COMMENT ON COLUMN {views}.sessions.command_offset IS 'Offset in the commands topic of its latest command that left an event: what was sent before is in this row.';
+COMMENT ON COLUMN {views}.sessions.opened_at_ms IS 'The same as opened_at in milliseconds, as it is indexed: filter and sort by this one where there are many rows.';
+COMMENT ON COLUMN {views}.sessions.updated_at_ms IS 'The same as updated_at in milliseconds, as it is indexed: filter and sort by this one where there are many rows.';
+COMMENT ON COLUMN {views}.sessions.waits IS 'What it waits for as bits, as they are indexed (waits & 2 <> 0): 1 activity, 2 approval, 4 timer, 8 uncertain, 16 signal, 32 inbox.';
 
 CREATE OR REPLACE VIEW {views}.approvals WITH (security_invoker = true) AS
     SELECT tenant, session_id, proposal_id, turn, step, action, contract, arguments, digest, approver, status,
         {tables}.log_time(requested_at_ms) AS requested_at, {tables}.log_time(expires_at_ms) AS expires_at,
         decided_by, decided_on_behalf_of, {tables}.log_time(decided_at_ms) AS decided_at, comment, seq, escaped,
-        quorum, votes, requester, supersedes, answer, activity_id, because, policies
+        quorum, votes, requester, supersedes, answer, activity_id, because, policies, requested_at_ms, expires_at_ms
     FROM {tables}.approvals;
 COMMENT ON VIEW {views}.approvals IS 'One row per proposed action: who may approve it, and what was decided.';
 COMMENT ON COLUMN {views}.approvals.tenant IS 'Whose session it is.';
@@ -58,7 +62,7 @@ COMMENT ON COLUMN {views}.approvals.contract IS 'How that tool may be retried.';
 COMMENT ON COLUMN {views}.approvals.arguments IS 'What it would be called with.';
 COMMENT ON COLUMN {views}.approvals.digest IS 'What a decision binds to: hex, over tool, contract, arguments and approver rule.';
 COMMENT ON COLUMN {views}.approvals.approver IS 'The rule that says who may decide.';
-COMMENT ON COLUMN {views}.approvals.status IS 'requested, granted, rejected, answered, expired, withdrawn, or voided: then another proposal supersedes it.';
+COMMENT ON COLUMN {views}.approvals.status IS 'requested, granted, rejected, answered, expired, withdrawn, or voided: then another proposal supersedes it, unless policy forbids the action whoever approves it.';
 COMMENT ON COLUMN {views}.approvals.requested_at IS 'When it was asked.';
 COMMENT ON COLUMN {views}.approvals.expires_at IS 'Until when it may be decided.';
 COMMENT ON COLUMN {views}.approvals.decided_by IS 'Who decided; null where nobody did.';
@@ -75,6 +79,8 @@ COMMENT ON COLUMN {views}.approvals.because IS 'Why policy asks for it, or has i
 COMMENT ON COLUMN {views}.approvals.policies IS 'Hash of the policies that applied to it when it was asked, hex; null where none were published.';
 COMMENT ON COLUMN {views}.approvals.seq IS 'The session''s event that changed this row last.';
 COMMENT ON COLUMN {views}.approvals.escaped IS 'Columns whose text holds what Postgres cannot: backslash doubled, \u0000 for the character.';
+COMMENT ON COLUMN {views}.approvals.requested_at_ms IS 'The same as requested_at in milliseconds, as it is indexed: filter and sort by this one where there are many rows.';
+COMMENT ON COLUMN {views}.approvals.expires_at_ms IS 'The same as expires_at in milliseconds, as it is indexed: filter and sort by this one where there are many rows.';
 
 CREATE OR REPLACE VIEW {views}.ledger WITH (security_invoker = true) AS
     SELECT l.tenant, l.session_id, l.activity_id, l.turn, l.step, l.action, l.queue, l.contract, l.digest,
@@ -85,7 +91,7 @@ CREATE OR REPLACE VIEW {views}.ledger WITH (security_invoker = true) AS
         l.worker, l.result_digest, l.failure, l.cancel_reason, l.late_results, l.seq, l.escaped,
         {tables}.log_time(l.since_ms) AS since, {tables}.log_time(l.started_at_ms) AS started_at, l.progress,
         {tables}.log_time(l.progress_at_ms) AS progress_at, l.recovered, l.resolved_by, l.comment,
-        l.on_uncertain, l.untrusted
+        l.on_uncertain, l.untrusted, l.requested_at_ms
     FROM {tables}.ledger l
     LEFT JOIN {tables}.approvals a
         ON a.tenant = l.tenant AND a.session_id = l.session_id AND a.proposal_id = l.proposal_id;
@@ -126,6 +132,7 @@ COMMENT ON COLUMN {views}.ledger.resolved_by IS 'Who said what became of it whil
 COMMENT ON COLUMN {views}.ledger.comment IS 'What that person wrote.';
 COMMENT ON COLUMN {views}.ledger.untrusted IS 'Whether what it returns is content that nobody vouches for.';
 COMMENT ON COLUMN {views}.ledger.on_uncertain IS 'What follows where nobody knows whether it was done: wait (for a resolution) or raise (its workflow decides).';
+COMMENT ON COLUMN {views}.ledger.requested_at_ms IS 'The same as requested_at in milliseconds, as it is indexed: filter and sort by this one where there are many rows.';
 
 CREATE OR REPLACE VIEW {views}.activities WITH (security_invoker = true) AS
     SELECT tenant, session_id, activity_id, turn, step, action, queue, contract,
@@ -219,7 +226,7 @@ COMMENT ON COLUMN {views}.outcomes.escaped IS 'Columns whose text holds what Pos
 
 CREATE OR REPLACE VIEW {views}.refusals WITH (security_invoker = true) AS
     SELECT tenant, session_id, command, reason, failed_check, detail, actor, channel, command_id,
-        {tables}.log_time(decided_at_ms) AS refused_at, seq, escaped
+        {tables}.log_time(decided_at_ms) AS refused_at, seq, escaped, command_offset, decided_at_ms AS refused_at_ms
     FROM {tables}.outcomes WHERE reason IS NOT NULL;
 COMMENT ON VIEW {views}.refusals IS 'One row per command that a session did not apply, and why.';
 COMMENT ON COLUMN {views}.refusals.tenant IS 'Whose session it is.';
@@ -234,6 +241,20 @@ COMMENT ON COLUMN {views}.refusals.command_id IS 'The id that the command came w
 COMMENT ON COLUMN {views}.refusals.refused_at IS 'When, on the log''s clock.';
 COMMENT ON COLUMN {views}.refusals.seq IS 'The session''s event that changed this row last.';
 COMMENT ON COLUMN {views}.refusals.escaped IS 'Columns whose text holds what Postgres cannot: backslash doubled, \u0000 for the character.';
+COMMENT ON COLUMN {views}.refusals.command_offset IS 'Offset of the command in the commands topic.';
+COMMENT ON COLUMN {views}.refusals.refused_at_ms IS 'The same as refused_at in milliseconds, as it is indexed: filter and sort by this one where there are many rows.';
+
+CREATE OR REPLACE VIEW {views}.stretches WITH (security_invoker = true) AS
+    SELECT tenant, session_id, first_seq, seq AS last_seq, first_offset, last_offset FROM {tables}.stretches
+    UNION ALL
+    SELECT tenant, session_id, stretch_seq, seq, stretch_offset, event_offset FROM {tables}.sessions WHERE stretch_seq >= 0;
+COMMENT ON VIEW {views}.stretches IS 'Where the events of a session lie in the events topic: one row per stretch in which they lie near each other.';
+COMMENT ON COLUMN {views}.stretches.tenant IS 'Whose session it is.';
+COMMENT ON COLUMN {views}.stretches.session_id IS 'The session; its key says which partition.';
+COMMENT ON COLUMN {views}.stretches.first_seq IS 'The number of the first event of the stretch.';
+COMMENT ON COLUMN {views}.stretches.last_seq IS 'The number of the last one.';
+COMMENT ON COLUMN {views}.stretches.first_offset IS 'Offset of the first.';
+COMMENT ON COLUMN {views}.stretches.last_offset IS 'Offset of the last.';
 
 CREATE OR REPLACE VIEW {views}.gaps WITH (security_invoker = true) AS
     SELECT topic, partition, log_offset, reason, detail FROM {tables}.gaps;

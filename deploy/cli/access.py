@@ -34,13 +34,19 @@ def grant(
     whose = tenant or given.tenant
     password = logins.grant(given.postgres_url, given.namespace, name, tenant=whose)
     url = logins.address(given.postgres_url, name, password)
+    left = logins.left_to_logins(given.postgres_url, given.namespace)
     if as_json:
-        write_json({"login": name, "tenant": whose, "url": url})
+        also = [one.may for one in left]
+        write_json({"login": name, "tenant": whose, "url": url, "may_also": also})
         return Exit.DONE
     typer.echo(f'psql "{url}"')
     note(
         f"{name} is shown the rows of tenant {whose}; the password is kept nowhere: pass this line on now"
     )
+    if left:
+        note(
+            f"here every login may also {'; '.join(one.may for one in left)}: see 'wakeful access confine'"
+        )
     return Exit.DONE
 
 
@@ -58,6 +64,34 @@ def revoke(name: LoginName) -> int:
         f"{name} has no access any more"
         + ("" if gone else "; the role stays, without login, since it owns something")
     )
+    return Exit.DONE
+
+
+@app.command("confine")
+def confine(*, as_json: AsJson = False) -> int:
+    """Take from everybody in this database what a login could do besides reading; show what a superuser has to take.
+
+    Large objects, temporary tables, advisory locks and tables in public: whoever else uses this database loses them, too,
+    but for superusers. 'access grant' does the same by itself where nobody else has a table in it.
+    """
+    from ...projections import logins
+    from ..processes import prove_postgres
+    from .output import note, write_json
+
+    given = settings()
+    prove_postgres(given, POSTGRES_LIMIT_S)
+    left = logins.confine_logins(given.postgres_url, given.namespace)
+    if as_json:
+        write_json([one._asdict() for one in left])
+        return Exit.REFUSED if left else Exit.DONE
+    for one in left:
+        typer.echo(f"{one.statement};")
+    if left:
+        note(
+            f"logins may still {'; '.join(one.may for one in left)}: let a superuser run these lines in this database"
+        )
+        return Exit.REFUSED
+    note("logins may read the views, and make nothing in this database")
     return Exit.DONE
 
 

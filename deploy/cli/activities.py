@@ -7,7 +7,17 @@ from typing import Annotated, Any, Literal
 import typer
 
 from ..exits import Exit, Stopped
-from .asking import Actor, CommandId, Detach, SessionId, Timeout, Wait, of_session
+from .asking import (
+    Actor,
+    CommandId,
+    Detach,
+    OfSession,
+    OnlySession,
+    SessionId,
+    Timeout,
+    Wait,
+    one_session,
+)
 from .context import AsJson, check_limit, check_session, settings
 
 app = typer.Typer(
@@ -20,13 +30,9 @@ Resolution = Literal["completed", "failed"]
 
 @app.command("list")
 def list_(
-    session_id: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="SESSION", help="Of one session.", show_default=False, callback=of_session
-        ),
-    ] = None,
+    session_id: OfSession = None,
     *,
+    only: OnlySession = None,
     uncertain: Annotated[
         bool,
         typer.Option(
@@ -40,7 +46,7 @@ def list_(
     from .context import queries
     from .output import note, table, write_json
 
-    given = settings()
+    given, session_id = settings(), one_session(session_id, only)
     check_limit(limit, most=1_000)
     with queries(given) as views:
         rows = views.ledger(

@@ -57,20 +57,26 @@ def list_(
     from ..telling.text import shown_text
     from .context import queries
     from .output import note, table, write_json
+    from .repeats import add_voids, asked_because
+    from .showing import catch_up
 
     given = settings()
     check_limit(limit, most=1_000)
     if status not in STATUSES:
         raise Stopped(Exit.USAGE, f"--status {status!r}: expected one of {', '.join(STATUSES)}")
     with queries(given) as views:
+        notes = catch_up(given, views, session_id)
         rows = views.approvals(
             tenant=given.tenant,
             session_id=session_id,
             status=None if status == "all" else status,
             limit=limit,
         )
+        add_voids(views, given.tenant, rows)
         if session_id is not None and not rows:
             check_session(given, views, session_id)
+    for told in notes:
+        note(told)
     if as_json:
         write_json(rows)
         return
@@ -90,9 +96,8 @@ def list_(
         ],
     )
     for row in rows:
-        if row["because"]:
-            why = shown_text("; ".join(row["because"]), 400)
-            typer.echo(f"{row['proposal_id']}: policy asks, since {why}")
+        if why := asked_because(row):
+            typer.echo(f"{row['proposal_id']}: {why}")
     if not rows:
         note(f"no approval is {status}" if status != "all" else "no approvals")
 
@@ -175,7 +180,7 @@ def edit(
     """Change the arguments of one proposed action, and approve what it is then; the one that was shown is void."""
     from . import typed
 
-    data = typed.json_value("the arguments", arguments)
+    data = typed.json_value("the object of arguments", arguments)
     if not isinstance(data, dict):
         raise Stopped(
             Exit.USAGE, f'the arguments are an object, such as {{"cents": 5}}, got {arguments!r}'
@@ -257,6 +262,7 @@ def _decide(
         timeout=timeout,
         as_json=as_json,
         done=DONE[decision],
+        approves=proposal_id if decision in ("approve", "edit") else None,
     )
 
 

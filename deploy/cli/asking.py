@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ...commands.client import Client
     from ...commands.sending import Receipt
     from ...events.log.protocol import Log
+    from .fates import Fate
     from .watching import Rest, Verdict, Watch
 
 DECIDED_MS = 5_000
@@ -62,6 +63,25 @@ def of_session(value: str | None) -> str | None:
     return None if value is None else check_id("session id", value)
 
 
+def one_session(argument: str | None, option: str | None) -> str | None:
+    """The session of a list that takes it in either way; `Stopped` where the two name different ones."""
+    if None not in (argument, option) and argument != option:
+        raise Stopped(
+            Exit.USAGE, f"sessions {argument} and {option} are both named: give one of them"
+        )
+    return argument if option is None else option
+
+
+OfSession = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[SESSION]", help="Of one session.", show_default=False, callback=of_session
+    ),
+]
+OnlySession = Annotated[
+    str | None,
+    typer.Option("--session", help="Of one session, as an option.", callback=of_session),
+]
 SessionId = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")]
 ExpectedSeq = Annotated[
     int | None,
@@ -108,6 +128,8 @@ class Answer:
     receipt: Receipt
     verdict: Verdict | None = None
     rest: Rest | None = None
+    fate: Fate | None = None
+    """Of the approval that it gave."""
 
 
 def ask_and_tell(
@@ -121,11 +143,13 @@ def ask_and_tell(
     wait: bool = False,
     timeout: float = 0.0,
     follow_message: bool = False,
+    approves: str | None = None,
 ) -> int:
     """Asks with the settings of the environment, tells what became of it, and gives the exit code.
 
     `done` says in words what was applied. With `wait`, the rest of the session is awaited for `timeout` seconds: with
-    `follow_message` that of the turn which takes what was sent.
+    `follow_message` that of the turn which takes what was sent. `approves` is the proposal that the command approves, or
+    edits: what becomes of it is told.
     """
     from .context import settings
 
@@ -137,6 +161,7 @@ def ask_and_tell(
         detach=detach,
         wait_s=timeout if wait else None,
         follow_message=follow_message,
+        approves=approves,
     )
     return finish(answer, as_json=as_json, done=done)
 
@@ -150,6 +175,7 @@ def ask(
     detach: bool = False,
     wait_s: float | None = None,
     follow_message: bool = False,
+    approves: str | None = None,
 ) -> Answer:
     """Sends and awaits the verdict, and with `wait_s` the session's rest (that of the turn which takes what was sent)."""
     from ...events.keys import check_id
@@ -158,6 +184,7 @@ def ask(
     with kafka(given) as log, client(given, log, actor=actor) as asking:
         if detach:
             return Answer(send(asking))
+        from .fates import fate_of
         from .watching import Watch
 
         with Watch(log, given.topics, given.tenant, session_id) as watch:
@@ -167,9 +194,15 @@ def ask(
             if verdict.kind == "repeat":
                 verdict = _earlier(given, log, receipt) or verdict
             answer = Answer(receipt, verdict)
-            if wait_s is not None and answer.verdict and answer.verdict.kind == "applied":
+            if verdict.kind != "applied":
+                return answer
+            if approves is not None:
+                answer.fate = fate_of(approves, watch.together())
+            if wait_s is not None and not (answer.fate and answer.fate.is_one_vote):
                 message_id = receipt.command_id if follow_message else None
                 answer.rest = watch.rest(int(wait_s * 1000), message_id=message_id)
+                if approves is not None:
+                    answer.fate = fate_of(approves, answer.rest.facts)
             return answer
 
 
@@ -259,6 +292,13 @@ def _judge(answer: Answer, done: str) -> tuple[Exit, str]:
             f"released, and held again at once ({verdict.reason}: {last_line(verdict.detail)}): "
             f"mend it, restart 'wakeful run', release again, or end it with 'wakeful session cancel {session_id}'"
         )
+    if answer.fate is not None:
+        from .fates import judged
+
+        waits = _awaited(rest, session_id) if rest is not None and rest.obligations else ""
+        found = judged(answer.fate, rest, session_id, done=done, waits=waits)
+        if found is not None:
+            return found
     if rest is None:
         return Exit.DONE, done
     if rest.status == "Failed":
@@ -320,6 +360,9 @@ def _answer_json(answer: Answer) -> dict[str, Any]:
         found["verdict"] = verdict.kind
         if verdict.kind in ("refused", "held"):
             found |= {"reason": verdict.reason, "detail": verdict.detail}
+    if answer.fate is not None and (answer.fate.void or answer.fate.is_one_vote):
+        fate = answer.fate
+        found |= {"void": fate.void or None, "superseded_by": fate.again, "one_vote": not fate.void}
     if rest is not None:
         found |= {
             "status": rest.status or None,

@@ -112,6 +112,7 @@ def _evidence(given: Settings, log: Log, asked: Queries | None, *, quiescent: bo
     """Everything at one moment: read again where something was appended while it was read."""
     from ...events.log.kafka_survey import committed_offsets
     from ...events.log.protocol import Place
+    from ...projections.archive import archived_sessions
     from ...projections.audit import evidence_from_log
     from ...projections.postgres import stored_gaps, stored_rows
     from ..processes import processors_group
@@ -124,6 +125,7 @@ def _evidence(given: Settings, log: Log, asked: Queries | None, *, quiescent: bo
         rows: Rows | None = None
         positions = None
         gaps: list[Gap] = []
+        archived: frozenset[tuple[str, ...]] = frozenset()
         if asked is not None:
             asked.wait_for(
                 {place: end for place, end in before.items() if place.topic == topics.events},
@@ -132,6 +134,7 @@ def _evidence(given: Settings, log: Log, asked: Queries | None, *, quiescent: bo
             rows = stored_rows(given.postgres_url, given.namespace)
             positions = asked.positions()
             gaps = stored_gaps(given.postgres_url, given.namespace)
+            archived = archived_sessions(given.postgres_url, given.namespace)
         committed = committed_offsets(given.kafka_servers, processors_group(given), commands)
         found = evidence_from_log(
             log,
@@ -141,6 +144,7 @@ def _evidence(given: Settings, log: Log, asked: Queries | None, *, quiescent: bo
             rows=rows,
             positions=positions,
             gaps=gaps,
+            archived=archived,
             quiescent=quiescent,
         )
         if _ends(given, log, count) == before:

@@ -21,6 +21,7 @@ from .findings import (
     of_keys,
     of_lag,
     of_letters,
+    of_logins,
     of_policy,
     of_settings,
     of_topics,
@@ -82,6 +83,7 @@ def _all(given: Settings) -> Iterator[Finding]:
         yield from views
         if all(one.verdict == "ok" for one in views):
             yield from _looked("tenants", lambda: _tenants(given))
+        yield from _looked("logins", lambda: _logins(given))
     yield from of_settings(given)
     yield from _looked("keys", lambda: _keys(given))
     yield from _looked("blobs", lambda: _store(given))
@@ -303,7 +305,7 @@ def _views(given: Settings) -> list[Finding]:
 
 def _tenants(given: Settings) -> list[Finding]:
     """Whether the database keeps tenants apart: the roles are there, and nothing shows rows of all of them."""
-    from ...projections.database import connect
+    from ...projections.connection import connect
     from ...projections.schemas import Schemas
     from ...projections.tenants import missing_roles, unguarded
 
@@ -317,3 +319,22 @@ def _tenants(given: Settings) -> list[Finding]:
     to_do = "make such a view anew WITH (security_invoker = true), or drop it"
     wrong = [Finding("tenants", "wrong", told, to_do) for told in found]
     return wrong or [Finding("tenants", "ok", "each reader is shown one tenant's rows")]
+
+
+def _logins(given: Settings) -> list[Finding]:
+    """Whether somebody keeps the views from being made, and what logins may do besides reading, where there are any."""
+    from ...projections import confining, exclusion
+    from ...projections.connection import connect
+    from ...projections.database import login_names
+    from ...projections.schemas import Schemas
+
+    schemas = Schemas(given.namespace)
+    with connect(given.postgres_url, access="read") as connection:
+        known = login_names(connection, schemas)
+        left = confining.freedoms(connection, schemas) if known else []
+        long = {
+            work: exclusion.holders(connection, schemas, work, seconds=seconds)
+            for work, seconds in exclusion.LONG_S.items()
+        }
+        lingering = exclusion.lingering(connection, schemas, seconds=exclusion.LINGERING_S)
+    return of_logins(len(known), [one.may for one in left], long, lingering)

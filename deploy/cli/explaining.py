@@ -138,7 +138,8 @@ def _show_awaited(owed: dict[str, Any]) -> None:
         until = f"; {owed['expiry']}"
     typer.echo(f"  {owed['kind']} {_safe(owed['name'])} ({owed['id']}){since}{until}")
     if owed["because"]:
-        typer.echo(f"    policy asks, since {_safe('; '.join(owed['because']))}")
+        what = "withheld" if owed["kind"] == "activity" else "policy asks"
+        typer.echo(f"    {what}, since {_safe('; '.join(owed['because']))}")
     if owed["how"]:
         typer.echo(f"    {_safe(owed['how'])}")
 

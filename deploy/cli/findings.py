@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ...commands.keyring import Keyring
 from ...events.log.protocol import TopicSpec
 from ..roles import WITHOUT, roles_never, roles_over
 from ..settings import Settings
 from ..telling.text import span
+
+if TYPE_CHECKING:
+    from ...projections.exclusion import Holder, Work
 
 Verdict = Literal["ok", "advice", "wrong", "unknown"]
 
@@ -202,3 +205,26 @@ def _for_tests(given: Settings) -> list[Finding]:
         told = "WAKEFUL_ALWAYS_REPLAY rebuilds workflows each time, which is slow"
         findings.append(Finding("settings", "advice", told, "unset it, except in tests"))
     return findings
+
+
+def of_logins(
+    known: int,
+    may: Sequence[str],
+    long: Mapping[Work, Sequence[Holder]],
+    lingering: Sequence[Holder],
+) -> list[Finding]:
+    """Who has kept the views from being changed for long, and what logins may do besides reading, in words."""
+    found = []
+    for work, holders in long.items():
+        for one in holders:
+            told = f"{one} has kept all other {work} of the views waiting for long"
+            to_do = f"see what it does, and end it: SELECT pg_terminate_backend({one.pid})"
+            found.append(Finding("logins", "wrong", told, to_do))
+    for one in lingering:
+        told = f"{one} has a transaction open, and may keep the next version of the views waiting"
+        to_do = f"end it, if nobody needs it: SELECT pg_terminate_backend({one.pid})"
+        found.append(Finding("logins", "advice", told, to_do))
+    if may:
+        to_do = "run 'wakeful access confine', if nobody else in this database needs it"
+        found.append(Finding("logins", "advice", f"logins may also {'; '.join(may)}", to_do))
+    return found or [Finding("logins", "ok", f"{known} for SQL, which read and make nothing")]

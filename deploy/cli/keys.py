@@ -13,6 +13,8 @@ from ..exits import Exit, Stopped
 from .context import AsJson
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ...commands.keyring import Key
 
 app = typer.Typer(
@@ -30,6 +32,12 @@ Days = Annotated[
         help="Days from now until it ends, a hundred years at most. (default: never)",
     ),
 ]
+
+NAME_SOMEBODY = ("client", "gateway", "publisher")
+"""Roles whose keys sign what people say, by their names."""
+
+WORKER = "worker:"
+"""What the name of whoever reports a result begins with."""
 
 FAR_MS = 253_402_214_400_000
 """The last day that a date can name; a key that somebody wrote by hand may end later."""
@@ -49,7 +57,10 @@ def new(
     ] = None,
     algorithm: Annotated[str, typer.Option(help="hmac-sha256 or ed25519.")] = "hmac-sha256",
     actor: Annotated[
-        str | None, typer.Option(help="The only actor it may name. (default: any)")
+        str | None,
+        typer.Option(
+            help="The only actor it may name, for a client, gateway or publisher. (default: any)"
+        ),
     ] = None,
     days: Days = None,
     as_json: AsJson = False,
@@ -57,20 +68,22 @@ def new(
     """Make a key and put it into the keyring, which signs with the newest that fits from then on.
 
     Without --role: a client's, a worker's, a processor's and a publisher's, which is what one machine needs.
-    With --tenant and without --role no publisher's: what policies say is about all tenants.
+    With --tenant and without --role a client's and a worker's: the other two are of use for all tenants only.
     """
+    from ...commands.keyring import FOR_ALL
     from ...events.errors import InvalidKey
     from ...events.keys import check_id
     from ..clock import SystemClock
     from ..keyfile import LOCAL_ROLES, changing, new_key
 
     path = _path()
-    needed = [one for one in LOCAL_ROLES if not (tenant and one == "publisher")]
+    needed = [one for one in LOCAL_ROLES if not (tenant and one in FOR_ALL)]
+    _check_means_something(role, tenant, actor)
     try:
         until_ms = None if days is None else SystemClock().now_ms() + int(days * 86_400_000)
         made = [
             new_key(
-                _role(one),
+                one,
                 algorithm=algorithm,
                 tenants=[check_id("tenant", name) for name in tenant or ()],
                 actor=actor,
@@ -179,12 +192,33 @@ def _find(keys: Any, kid: str) -> Key:
     raise Stopped(Exit.NOT_FOUND, f"no key {kid!r} in {_path()}: see 'wakeful keys list'")
 
 
-def _role(role: str) -> str:
-    from ...commands.keyring import ROLES
+def _check_means_something(
+    role: str | None, tenants: Sequence[str] | None, actor: str | None
+) -> None:
+    """Refuses a role that there is not, and a key that could sign nothing of what its role says."""
+    from ...commands.keyring import FOR_ALL, ROLES
 
-    if role not in ROLES:
+    if role is not None and role not in ROLES:
         raise Stopped(Exit.USAGE, f"--role {role} is not one of {', '.join(ROLES)}")
-    return role
+    if tenants and role in FOR_ALL:
+        why = (
+            "a policy set speaks of all" if role == "publisher" else "it wakes the sessions of all"
+        )
+        raise Stopped(
+            Exit.USAGE,
+            f"--tenant {tenants[0]}: a {role}'s key is for all tenants, since {why}: leave --tenant out",
+        )
+    if actor is None or role in NAME_SOMEBODY:
+        return
+    if role is None:
+        told = f"of the keys that are made without --role not all name somebody: give --role {' or '.join(NAME_SOMEBODY)}"
+    elif role == "worker" and not actor.startswith(WORKER):
+        told = f"a worker speaks as {WORKER}ITS-NAME alone, so such a key would sign nothing: leave --actor out"
+    elif role == "processor":
+        told = "a processor speaks for nobody: leave --actor out"
+    else:
+        return
+    raise Stopped(Exit.USAGE, f"--actor {actor}: {told}")
 
 
 def _path() -> Path:

@@ -9,20 +9,16 @@ import typer
 
 from ...events.verdicts import EXEMPT
 from ..exits import Exit, Stopped
-from .asking import of_session
+from .asking import OfSession, OnlySession, one_session
 from .context import AsJson, check_limit, check_session, settings
 
 STATUSES = ("requested", "retrying", "withheld", "completed", "failed", "uncertain", "cancelled")
 
 
 def ledger(
-    session_id: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[SESSION]", help="Of one session.", show_default=False, callback=of_session
-        ),
-    ] = None,
+    session_id: OfSession = None,
     *,
+    only: OnlySession = None,
     status: Annotated[str | None, typer.Option(help=f"{', '.join(STATUSES)}.")] = None,
     since: Annotated[
         str | None, typer.Option(help="Asked for in the last 30s, 10m, 2h or 7d.")
@@ -40,7 +36,7 @@ def ledger(
     from .output import note, table, write_json
     from .typed import ago_ms
 
-    given = settings()
+    given, session_id = settings(), one_session(session_id, only)
     check_limit(limit, most=1_000)
     if status is not None and status.lower() not in STATUSES:
         raise Stopped(Exit.USAGE, f"--status {status!r}: expected one of {', '.join(STATUSES)}")

@@ -114,9 +114,7 @@ def publish(
     from ...processors.policies.sets import set_hash
     from ..clock import SystemClock
     from ..identity import identity_of
-    from ..policies import publish as append
-    from ..policies import show as read
-    from ..policies import wait_until_seen
+    from ..policies import publish_next, taken_over, wait_until_seen
     from ..processes import processors_group
     from .output import note, write_json
 
@@ -125,15 +123,13 @@ def publish(
         raise Stopped(Exit.USAGE, f"--timeout is {timeout:g}: give seconds, 0 or more")
     with kafka(given) as log:
         identity = identity_of(given, log)
-        before = read(log, given, identity).published
-        published = replace(
+        signed_by = replace(
             made,
-            version=1 + (before.version if before is not None else 0),
             published_at_ms=SystemClock().now_ms(),
             published_by=actor or given.actor,
             comment=comment,
         )
-        offset = append(log, given, published, identity)
+        published, offset = publish_next(log, given, signed_by, identity)
         live = wait_until_seen(
             log,
             given,
@@ -142,6 +138,9 @@ def publish(
             timeout_s=timeout,
             progress=lambda missing: note(f"waiting for {', '.join(missing)}"),
         )
+        lost = taken_over(log, given, published, offset, identity)
+    if lost:
+        raise Stopped(Exit.REFUSED, lost)
     if as_json:
         told = {"version": published.version, "hash": set_hash(published), "offset": offset}
         write_json({**told, "processors": live})
@@ -179,11 +178,16 @@ def show(
     for told in shown.ignored:
         note(told)
     if shown.damaged:
-        note(f"{shown.damaged}: publish a set that can be read")
+        stays = (
+            "the last good one stays in force" if shown.published else "nobody may decide approvals"
+        )
+        note(f"{shown.damaged}, so {stays}: publish a set with 'wakeful policy publish FILE'")
     found = shown.published
     if found is None:
-        who = "everybody may decide" if given.open_policy else "nobody may decide"
-        note(f"no policy is published, so {who} approvals: 'wakeful policy publish FILE' makes one")
+        if not shown.damaged:
+            who = "everybody may decide" if given.open_policy else "nobody may decide"
+            told = f"no policy is published, so {who} approvals"
+            note(f"{told}: 'wakeful policy publish FILE' makes one")
         return
     from ...processors.policies.sets import set_hash
     from ..telling.text import when

@@ -1,4 +1,4 @@
-"""`projections rebuild`: the views again from the start of the log, beside the live ones, compared, then switched."""
+"""`projections`: `rebuild` makes the views again from the start of the log; `archive` takes out what ended long ago."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 app = typer.Typer(help="The views in Postgres.", no_args_is_help=True)
 
 TELL_EVERY_S = 1.0
+
+REST_S = 1.0
+"""After some thousand sessions were claimed, so that the projector gets on."""
 
 
 @app.callback()
@@ -86,6 +89,61 @@ def rebuild(
             f"the rebuilt rows are in place, but the database refused what {run.progress.refused} records hold: they are "
             "in the view gaps, with the reason; report it, then rebuild with a version that mends it",
         )
+    return Exit.DONE
+
+
+@app.command("archive")
+def archive(
+    *,
+    finished_before: Annotated[
+        str, typer.Option("--finished-before", help="What ended so long ago: 90d, 12h.")
+    ],
+    to: Annotated[
+        str, typer.Option("--to", help="A folder, or a URL such as s3://bucket/archive.")
+    ],
+    as_json: AsJson = False,
+) -> int:
+    """Take finished sessions out of the views and into files, of all tenants, while everything runs.
+
+    Each tenant's sessions go below its name as gzip files of JSON lines, with a manifest that names them and their
+    digests. Topics are untouched, but a rebuild leaves archived sessions out. Ended in the middle, run it again.
+    """
+    from pathlib import Path
+
+    from ...events.blob_store import FsspecBlobs
+    from ...projections.archive import AnotherRuns, Archive
+    from ...projections.database import is_shown
+    from ..clock import SystemClock
+    from ..telling.text import counted
+    from .output import note, write_json
+    from .typed import ago_ms
+
+    given = settings()
+    before_ms = SystemClock().now_ms() - ago_ms("--finished-before", finished_before)
+    if not is_shown(given.postgres_url, given.namespace):
+        raise Stopped(
+            Exit.UNAVAILABLE,
+            "the views do not show this version's rows yet: start 'wakeful projector', and wait until it has caught up",
+        )
+    store = FsspecBlobs(to if "://" in to else Path(to).absolute().as_uri())
+    run = Archive(
+        given.postgres_url,
+        given.namespace,
+        store,
+        before_ms=before_ms,
+        rest=lambda: time.sleep(REST_S),
+    )
+    try:
+        for point in run.steps():
+            if point == "a.taken_out":
+                note(f"{run.told.tenant}: {counted(run.told.sessions, 'session')} so far")
+    except AnotherRuns as other:
+        raise Stopped(Exit.BUSY, str(other)) from other
+    told = run.told
+    if as_json:
+        write_json({"sessions": told.sessions, "parts": told.parts, "to": store.url})
+    else:
+        note(f"{counted(told.sessions, 'session')} archived in {counted(told.parts, 'part')}")
     return Exit.DONE
 
 

@@ -41,6 +41,19 @@ def find_session(given: Settings, session_id: str, *, events_max: int) -> Found:
             return _found(given, session_id, views, notes)
 
 
+def catch_up(given: Settings, views: Queries, session_id: str | None) -> list[str]:
+    """Waits until the views hold what the log does, of one session or of all; gives what kept them from it, in words."""
+    notes: list[str] = []
+    try:
+        with kafka(given) as log:
+            _catch_up(given, session_id, views, log, notes)
+    except Stopped as stopped:
+        if stopped.code != Exit.UNAVAILABLE:
+            raise
+        notes.append(f"as of the last projection: {stopped.message}")
+    return notes
+
+
 def show_session(found: Found, *, as_json: bool) -> None:
     """One JSON object, or what a person asks first: where it stands, why, and what can be done."""
     from ..telling.text import last_line
@@ -87,6 +100,7 @@ def _show_lists(found: Found) -> None:
 
     from ..telling.text import when
     from .output import block
+    from .repeats import asked_because
 
     row = found.row
     detail = row["held_detail"] or (row["failure"] or {}).get("detail", "")
@@ -104,6 +118,8 @@ def _show_lists(found: Found) -> None:
             )
             typer.echo(f"  {owed['kind']:<9} {owed['name']}  {owed['id']}{until}")
     for approval in found.approvals:
+        if why := asked_because(approval):
+            typer.echo(f"  {approval['proposal_id']}: {why}")
         typer.echo(
             f"  decide: wakeful approval approve {approval['proposal_id']} --session {row['session_id']}"
         )
@@ -141,17 +157,22 @@ def _found(given: Settings, session_id: str, views: Queries, notes: list[str]) -
     return Found(row, approvals, doubts, notes=notes)
 
 
-def _catch_up(given: Settings, session_id: str, views: Queries, log: Log, notes: list[str]) -> None:
+def _catch_up(
+    given: Settings, session_id: str | None, views: Queries, log: Log, notes: list[str]
+) -> None:
     from ...events.errors import Transient
     from ...events.keys import partition_of, session_key
     from ...events.log.protocol import Isolation, Place
 
     events = given.topics.events
-    number = partition_of(session_key(given.tenant, session_id), log.partitions(events))
-    place = Place(events, number)
-    end = log.ends([place], Isolation.COMMITTED)[place][1]
+    count = log.partitions(events)
+    numbers = range(count)
+    if session_id is not None:
+        number = partition_of(session_key(given.tenant, session_id), count)
+        numbers = range(number, number + 1)
+    ends = log.ends([Place(events, one) for one in numbers], Isolation.COMMITTED)
     try:
-        views.wait_for({place: end}, timeout_ms=VIEWS_MS)
+        views.wait_for({place: end for place, (_, end) in ends.items()}, timeout_ms=VIEWS_MS)
     except Transient as behind:
         notes.append(str(behind))
 
@@ -168,7 +189,11 @@ def _row(given: Settings, session_id: str, views: Queries, notes: list[str]) -> 
 
 
 def _approvals(given: Settings, session_id: str, views: Queries) -> list[dict[str, Any]]:
-    return views.approvals(tenant=given.tenant, session_id=session_id, limit=100)
+    from .repeats import add_voids
+
+    rows = views.approvals(tenant=given.tenant, session_id=session_id, limit=100)
+    add_voids(views, given.tenant, rows)
+    return rows
 
 
 def _add_events(given: Settings, log: Log, found: Found, events_max: int) -> None:

@@ -26,6 +26,13 @@ TOGETHER_MS = 300
 
 Fact = r.Event | r.Outcome
 
+TOLD_BY = (
+    *(r.ApprovalRequested, r.ApprovalVoted, r.ApprovalGranted, r.ApprovalVoided),
+    *(r.ActivityRequested, r.ActivityRetried),
+    *(r.ActivityCompleted, r.ActivityFailed, r.ActivityUncertain, r.ActivityCancelled),
+)
+"""Facts that say something of an approval and its action."""
+
 FROM_OUTSIDE = frozenset({"approval", "uncertain", "signal", "inbox"})
 """Waits that somebody has to end. Timers and activities go on by themselves."""
 
@@ -53,6 +60,8 @@ class Rest:
     obligations: tuple[r.Obligation, ...] = ()
     doubts: dict[str, str] = field(default_factory=dict)
     """Why nobody knows the end of an activity, by its id."""
+    facts: list[r.EventBody] = field(default_factory=list)
+    """What was met on the way and says something of approvals and their actions."""
 
 
 class Watch:
@@ -95,6 +104,7 @@ class Watch:
         while not rest.status and (fact := self._next(limit)) is not None:
             if isinstance(fact, r.Event):
                 body = fact.body
+                rest.facts += [body] if isinstance(body, TOLD_BY) else []
                 ours = ours or _takes(body, message_id)
                 _take(rest, body, ours=ours)
         return rest
@@ -113,6 +123,16 @@ class Watch:
                     verdict = Verdict("held", "nondeterminism", nondeterminism(fact.body))
         self._queue.extend(seen)
         return verdict
+
+    def together(self) -> list[r.EventBody]:
+        """What the transaction of the verdict says of approvals and their actions; it stays to be read by `rest`."""
+        limit = monotonic() + TOGETHER_MS / 1000
+        seen: list[Fact] = []
+        while (fact := self._next(limit)) is not None:
+            seen.append(fact)
+        self._queue.extend(seen)
+        bodies = [fact.body for fact in seen if isinstance(fact, r.Event)]
+        return [body for body in bodies if isinstance(body, TOLD_BY)]
 
     def close(self) -> None:
         """Frees the reader."""

@@ -8,7 +8,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from ...events.errors import Rejected, Transient
-from . import commands, reads, streaming
+from . import commands, downloads, reads, reads_events, standing, streaming
 from .problems import Problem, response_to
 from .services import Services
 
@@ -17,7 +17,8 @@ def create_app(services: Services) -> FastAPI:
     """The application over these services; whoever made them closes them."""
     app = FastAPI(title="Wakeful", version="1", docs_url=None, redoc_url=None)
     app.state.services = services
-    app.include_router(reads.router)
+    for queries in (reads, reads_events, downloads, standing):
+        app.include_router(queries.router)
     app.include_router(commands.router)
     app.include_router(streaming.router)
     for kind, answer in (

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from ...commands.client import Client
 from ...commands.identity import Identity
 from ...commands.sending import Outlets
 from ...events.blobs import Blobs
-from ...events.log.protocol import Log
+from ...events.log.kafka_survey import committed_offsets
+from ...events.log.protocol import Log, Place
 from ...projections.pool import Pool
 from ...projections.queries import Queries
 from ..clock import SystemClock
+from ..processes import processors_group
 from ..settings import Settings
+from ..telling.stretches import Readers
 from .authentication import Authenticator
 from .live.live import Live
+from .measured import Committed, Measured, processors_lag
 from .principals import Principal
 
 CONFIRM_MS = 10_000
@@ -34,15 +38,24 @@ class Services:
         identity: Identity,
         blobs: Blobs | None = None,
         clock: SystemClock | None = None,
+        committed: Committed | None = None,
     ) -> None:
+        """`committed` tells where the processors are; without it the group on the brokers is asked."""
         self.settings, self.log = settings, log
         self.topics = settings.topics
         self.authenticator = authenticator
         self.clock = clock or SystemClock()
         self._identity, self._blobs = identity, blobs
         self._outlets = Outlets(log, confirm_ms=CONFIRM_MS)
-        self.live = Live(log, settings.topics, redis=settings.redis)
         self._pool = Pool(settings.postgres_url, settings.namespace)
+        self.readers = Readers(log)
+        self.live = Live(log, settings.topics, self.readers, redis=settings.redis)
+        self.processors_lag = Measured(
+            lambda: processors_lag(
+                log, self.topics.commands, committed or self._committed, self.clock.now_ms()
+            ),
+            self.clock.now_ms,
+        )
 
     def client(self, principal: Principal) -> Client:
         """What speaks for this actor; it shares the producer, and needs no closing."""
@@ -69,4 +82,9 @@ class Services:
         """Frees producers and connections."""
         self.live.close()
         self._outlets.close()
+        self.readers.close()
         self._pool.close()
+
+    def _committed(self, places: Sequence[Place]) -> Mapping[Place, int]:
+        given = self.settings
+        return committed_offsets(given.kafka_servers, processors_group(given), places)

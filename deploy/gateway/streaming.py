@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, Query, Request
 
-from ...events.errors import InvalidKey, Transient
-from ...events.keys import check_id
+from ...events.errors import Transient
 from ...events.log.protocol import LogFault, Place
+from ..telling.stretches import STRETCHES_MAX
 from .asking import Shared, Viewer, principal_of
 from .live.of_session import Known, SessionStream
 from .live.of_tenant import TenantStream, checked
@@ -18,6 +17,7 @@ from .live.response import EventStream
 from .live.subscriptions import Wanted
 from .principals import May, Principal
 from .problems import Problem
+from .reads import session_row
 
 router = APIRouter(prefix="/v1", tags=["live"])
 
@@ -39,7 +39,7 @@ def session_stream(
 ) -> SessionStream:
     """A dependency, so that what it waits for holds up no other stream: the stream of a session that is there."""
     number = _number(last_event_id or after)
-    known = _known(shared, viewer, session_id)
+    known = _known(shared, viewer, session_id, number)
     shared.live.check(viewer.tenant)
     return SessionStream(
         shared.live,
@@ -98,28 +98,25 @@ def _number(given: str | None) -> int:
     return int(given)
 
 
-def _known(shared: Shared, viewer: Viewer, session_id: str) -> Known:
-    try:
-        check_id("session id", session_id)
-        with shared.queries(viewer) as views:
-            found = views.session(session_id)
-            running = views.activities(session_id=session_id, limit=ACTIVITIES_MAX)
-    except InvalidKey:
-        found = []
-    if not found:
-        raise Problem(404, "unknown_session", f"no session {session_id!r} here")
-    row = found[0]
+def _known(shared: Shared, viewer: Viewer, session_id: str, after: int) -> Known:
+    tenant = viewer.tenant
+    with shared.queries(viewer) as views:
+        row = session_row(views, session_id, tenant)
+        behind = max(0, min(after, row["seq"] - 1))
+        lie = views.stretches(session_id, tenant=tenant, behind_seq=behind, limit=STRETCHES_MAX)
+        newest = lie
+        if len(lie) == STRETCHES_MAX:  # the rest is read as one, with what lies between
+            newest = views.stretches(session_id, tenant=tenant, behind_seq=row["seq"] - 1, limit=1)
+            lie[-1] = {**lie[-1], "last_offset": newest[-1]["last_offset"]}
+        running = views.activities(tenant=tenant, session_id=session_id, limit=ACTIVITIES_MAX)
+        stands = session_row(views, session_id, tenant)
     return Known(
-        seq=row["seq"],
-        opened_ms=_ms(row["opened_at"]),
-        updated_ms=_ms(row["updated_at"]),
-        status=str(row["status"]),
+        seq=newest[-1]["last_seq"] if newest else row["seq"],
+        status=str(stands["status"]),
+        status_seq=stands["seq"],
+        stretches=[(one["first_offset"], one["last_offset"]) for one in lie],
         running={one["activity_id"]: one["attempts"] for one in running},
     )
-
-
-def _ms(at: datetime | None) -> int:
-    return 0 if at is None else int(at.timestamp() * 1000)
 
 
 def _check_still(request: Request, viewer: Principal) -> None:

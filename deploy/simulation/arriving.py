@@ -6,8 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from ...events import records as r
+from ...events.errors import Unfoldable
 from ...events.evolve import evolve
 from ...events.failures import HEARTBEAT
+from ...events.keys import attempt_id, effect_key
 from ...events.records import Event
 from ...events.state import State
 from ...processors.simulation.attempts import Start
@@ -69,7 +71,10 @@ def messages(events: Sequence[Event]) -> Iterator[str]:
 
 
 def silence(events: Sequence[Event]) -> Iterator[str]:
-    """No attempt is called silent that has not begun, and none before its interval is over."""
+    """No attempt is called silent that has not begun, and none before its interval is over.
+
+    But its own worker may say so of one whose signs of life counted for nothing, since their key was revoked.
+    """
     for session, facts in _sessions(events):
         begun: dict[tuple[str, int], int] = {}
         intervals: dict[str, int] = {}
@@ -81,10 +86,19 @@ def silence(events: Sequence[Event]) -> Iterator[str]:
                 begun[body.activity_id, body.attempt] = event.envelope.at_ms
             elif (silent := silent_attempt(body)) is not None:
                 since_ms = begun.get(silent)
+                if since_ms is None and event.envelope.cause.command_id == _own_report(
+                    event, silent
+                ):
+                    continue
                 if since_ms is None:
                     yield f"{session}: attempt {silent} has not begun, and is told to be silent"
                 elif event.envelope.at_ms < since_ms + intervals[silent[0]]:
                     yield f"{session}: attempt {silent} is told to be silent too early"
+
+
+def _own_report(event: Event, attempt: tuple[str, int]) -> str:
+    envelope = event.envelope
+    return attempt_id(effect_key(envelope.tenant, envelope.session_id, attempt[0]), attempt[1])
 
 
 def silent_attempt(body: r.EventBody) -> tuple[str, int] | None:
@@ -170,8 +184,11 @@ def _sessions(events: Sequence[Event]) -> Iterator[tuple[str, list[Event]]]:
 
 
 def _folded(facts: Sequence[Event]) -> State | None:
-    """The state at the end; none where the session was cancelled, which may leave nothing of it."""
+    """The state at the end; none where the session was cancelled, which may leave nothing of it, or does not fold."""
     state: State | None = None
     for event in facts:
-        state = evolve(state, event)
+        try:
+            state = evolve(state, event)
+        except Unfoldable:
+            return None  # the audit has named it
     return None if state is None or state.ended else state

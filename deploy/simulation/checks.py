@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from ...commands import models as m
+from ...commands.identity import INSECURE, Identity
 from ...commands.wire import decode_command
 from ...events import records as r
 from ...events.blobs import fetched
@@ -25,6 +26,7 @@ from ...processors.activities.settled import result_id
 from ...processors.simulation.actors import DIGEST_KEY, GROUP
 from ...processors.simulation.clock import START_MS
 from ...processors.simulation.forgers import TENANT
+from ...processors.simulation.keyless import replaces_keys
 from ...processors.simulation.tools import APPROVED_ABOVE, refund
 from ...processors.simulation.worker import worker_group
 from ...processors.simulation.workload import QUEUES
@@ -35,6 +37,7 @@ from ...projections.audit.folds import refold
 from ...projections.audit.history import History
 from . import arriving, deciding, executing
 from .admitting import versions_are_current
+from .copying import Copied, copies_are_dead, sessions_lie_at_home
 from .flooding import others_are_let_in
 from .payments import payments
 from .projecting import Database
@@ -94,6 +97,8 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
     events = [fact.event for fact in history.facts]
     commands = _commands(evidence.commands)
     findings.extend("I3", _disposed_once(evidence, events, commands))
+    findings.extend("I2", sessions_lie_at_home(history.facts, world.plan.partitions))
+    findings.extend("I2", copies_are_dead(world.copier.copies, evidence, history.facts))
     findings.extend("quotas", others_are_let_in(evidence))
     findings.extend("I21", _log_time(evidence, events))
     findings.extend("I29", nobody_tells(world, database))
@@ -103,12 +108,12 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
         findings.extend("I27h", heard(evidence, commands, world.scene.ended_ms))
     load = partial(_load, world)
     findings.extend("I24", deciding.decisions_name_what_they_decide(events, commands, load))
-    control = world.log.dump(world.topics.control)
-    findings.extend("I25", deciding.decisions_are_allowed(control, events))
-    findings.extend("I25", deciding.refusals_are_of_policy(control, events))
-    findings.extend("I25a", executing.attempts_have_authority(control, events))
+    control, unpublished = world.log.dump(world.topics.control), world.plan.unpublished
+    findings.extend("I25", deciding.decisions_are_allowed(control, events, unpublished))
+    findings.extend("I25", deciding.refusals_are_of_policy(control, events, unpublished))
+    findings.extend("I25a", executing.attempts_have_authority(control, events, unpublished))
     findings.extend("I25b", executing.bodies_begin_in_time(control, world.starts))
-    findings.extend("I25n", executing.approvals_are_of_now(control, events))
+    findings.extend("I25n", executing.approvals_are_of_now(control, events, unpublished))
     findings.extend("I25f", deciding.policies_are_fresh(world, events))
     if rested:
         findings.extend("I25p", deciding.policies_arrive(world))
@@ -124,6 +129,7 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
     findings.extend("verdicts", arriving.verdicts(events, load))
     findings.extend("steps", arriving.steps_go_on(events))
     findings.extend("I18", _recorded_work_is_not_redone(world, evidence))
+    findings.extend("I18b", _work_is_done_where_it_is_believed(world, evidence))
     findings.extend("I3w", _tasks_are_done(world, evidence, events))
     if not world.plan.deploys:
         findings.extend("held", _no_engine_faults(events))
@@ -240,11 +246,7 @@ def _effects(world: World, events: Sequence[Event]) -> Iterator[str]:
 
 def _recorded_work_is_not_redone(world: World, evidence: Evidence) -> Iterator[str]:
     """No worker starts what was recorded before it was given the task's partition."""
-    recorded: dict[str, tuple[Place, int]] = {}
-    for record in evidence.commands:
-        found = result_id(record, world.scene.identity)
-        if found is not None:
-            recorded.setdefault(found, (Place(record.topic, record.partition), record.offset))
+    recorded = _recorded(_results(world, evidence, world.scene.identity))
     for start in world.starts:
         place, offset = recorded.get(start.command_id, (None, 0))
         if place is not None and offset < start.known[place]:
@@ -254,9 +256,35 @@ def _recorded_work_is_not_redone(world: World, evidence: Evidence) -> Iterator[s
             )
 
 
+def _work_is_done_where_it_is_believed(world: World, evidence: Evidence) -> Iterator[str]:
+    """No worker takes a task for done of which there was no result that counts; a key may have been revoked since."""
+    judge = INSECURE if replaces_keys(world.plan.seed) else world.scene.identity
+    recorded = _recorded(_results(world, evidence, judge))
+    for believed in (each for worker in world.workers for each in worker.believed):
+        place, offset = recorded.get(believed.command_id, (None, 0))
+        if place is None or offset >= believed.known[place]:
+            yield f"{believed.worker} took {believed.command_id} for done, and there was no result of it that counts"
+
+
+def _recorded(results: Iterator[tuple[Record, str]]) -> dict[str, tuple[Place, int]]:
+    recorded: dict[str, tuple[Place, int]] = {}
+    for record, found in results:
+        recorded.setdefault(found, (Place(record.topic, record.partition), record.offset))
+    return recorded
+
+
+def _results(world: World, evidence: Evidence, judge: Identity) -> Iterator[tuple[Record, str]]:
+    """What counts as an attempt's result, and of which attempt: a copy in another partition does not."""
+    copied = Copied(world.copier.copies)
+    for record in evidence.commands:
+        found = result_id(record, judge)
+        if found is not None and not copied.holds(record):
+            yield record, found
+
+
 def _tasks_are_done(world: World, evidence: Evidence, events: Sequence[Event]) -> Iterator[str]:
     """Each task below its workers' committed offset has a result, unless nobody waits for one any more."""
-    results = {result_id(record, world.scene.identity) for record in evidence.commands}
+    results = {found for _, found in _results(world, evidence, world.scene.identity)}
     committed = {
         place: offset
         for queue in QUEUES

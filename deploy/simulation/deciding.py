@@ -13,6 +13,7 @@ from ...commands.policy import (
     OPEN_TO_ALL,
     POLICY_ERROR,
     Deciding,
+    Policy,
     Question,
 )
 from ...events import records as r
@@ -32,13 +33,15 @@ Load = Callable[[r.Payload], Any]
 """The value of a payload, whichever way it went."""
 
 
-def decisions_are_allowed(control: Sequence[Record], events: Sequence[Event]) -> Iterator[str]:
+def decisions_are_allowed(
+    control: Sequence[Record], events: Sequence[Event], unpublished: Policy
+) -> Iterator[str]:
     """None was granted to one whom the policy at its control offset denies, and each names that policy."""
     for event in events:
         body, envelope = event.body, event.envelope
         if not isinstance(body, Decision):
             continue
-        policy = in_force(control, envelope.control_offset)
+        policy = in_force(control, envelope.control_offset, unpublished)
         act = Deciding("approve", "", "", "", None, "", "")
         asked = Question(envelope.tenant, envelope.actor, None, envelope.channel, act)
         what = f"{body.proposal_id} was decided by {envelope.actor}"
@@ -51,7 +54,9 @@ def decisions_are_allowed(control: Sequence[Record], events: Sequence[Event]) ->
             yield f"{what} by {body.policy_ids}, with set {policy.set_hash!r} {at}"
 
 
-def refusals_are_of_policy(control: Sequence[Record], events: Sequence[Event]) -> Iterator[str]:
+def refusals_are_of_policy(
+    control: Sequence[Record], events: Sequence[Event], unpublished: Policy
+) -> Iterator[str]:
     """Nobody is refused as not permitted whom the policy at that control offset permits: a stranger stops no decision."""
     for event in events:
         body, envelope = event.body, event.envelope
@@ -59,7 +64,7 @@ def refusals_are_of_policy(control: Sequence[Record], events: Sequence[Event]) -
             continue
         act = Deciding("approve", "", "", "", None, "", "")
         asked = Question(envelope.tenant, envelope.actor, None, envelope.channel, act)
-        if in_force(control, envelope.control_offset).rule(asked).allowed:
+        if in_force(control, envelope.control_offset, unpublished).rule(asked).allowed:
             yield (
                 f"{envelope.actor} was refused as {body.reason}, and the policy at control offset "
                 f"{envelope.control_offset} permits it"

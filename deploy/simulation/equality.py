@@ -11,23 +11,30 @@ from ...events.log.protocol import Group, Place, Record
 from ...processors.partition import Partition
 from ...processors.session import Session
 from ...processors.simulation.actors import GROUP, KeptStore
+from ...processors.simulation.bounds import bounds
 from ...processors.simulation.clients import FLOODED, STRAY
 from ...processors.simulation.model import Model, ModelPartition, owner
 from ...processors.simulation.policies import in_force
 from ...processors.simulation.workload import QUEUES
-from ...processors.simulation.world import World, bounds
+from ...processors.simulation.world import World
 from ...projections.audit.evidence import read_topic
 from .arriving import silent_attempt
+from .copying import Copied
 
 RESTORE_STEPS_MAX = 10_000
 
 
 def against_the_model(world: World) -> tuple[Model, list[str]]:
-    """The model of this log's commands, and where what was written differs from it."""
+    """The model of this log's commands, and where what was written differs from it.
+
+    It is not shown what a copier laid down: nothing but dead letters may come of that.
+    """
     topics, log = world.topics, world.log
+    copied = Copied(world.copier.copies)
     with bounds(world.plan):
+        commands = read_topic(log, topics.commands)
         model = Model.of(
-            read_topic(log, topics.commands),
+            [record for record in commands if not copied.holds(record)],
             topics,
             world.plan.partitions,
             blobs=world.scene.blobs,
@@ -38,7 +45,11 @@ def against_the_model(world: World) -> tuple[Model, list[str]]:
     flooded = {FLOODED} if world.plan.floods else set()
     model.leave(flooded)  # what was metered is forgotten in a restart, which the model has none of
     written: dict[str, Sequence[Record]] = {
-        spec.name: [record for record in read_topic(log, spec.name) if record.key != STRAY]
+        spec.name: [
+            record
+            for record in read_topic(log, spec.name)
+            if record.key != STRAY and not copied.holds(record) and not copied.led_to(record)
+        ]
         for spec in topics.specs(QUEUES, world.plan.partitions)
         if spec.name not in (topics.commands, topics.snapshots, topics.control)
     }
@@ -60,7 +71,7 @@ def _in_force(world: World) -> Callable[[Record], tuple[Policy, int]]:
 
     def of(record: Record) -> tuple[Policy, int]:
         end = ends.get((record.partition, record.offset), 0)
-        return in_force(control, end), end
+        return in_force(control, end, world.plan.unpublished), end
 
     return of
 

@@ -6,18 +6,22 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ...commands.policy import Deciding, Executing, Policy, Question
+from ...commands.policy import Deciding, Executing, Policy, Question, Ruling
 from ...events import records as r
-from ...events.failures import UNAPPROVED
+from ...events.failures import FORBIDDEN, UNAPPROVED
 from ...events.log.protocol import Record
 from ...events.records import Event
+from ...events.state import NEVER_MS
 from ...processors.activities.attempt import AUTHORITY_STALE
 from ...processors.activities.standing import KNOWN_MS
 from ...processors.control import POLICY_KEY
 from ...processors.simulation.attempts import Start
-from ...processors.simulation.policies import in_force
+from ...processors.simulation.policies import MANY, in_force
 
 Attempt = r.ActivityRequested | r.ActivityRetried | r.ActivityReturned
+
+EVERYBODY = MANY
+"""Those whose approval an attempt would have, had all approved it."""
 
 
 @dataclass(slots=True)
@@ -32,7 +36,9 @@ class _Session:
     tainted: bool = False
 
 
-def attempts_have_authority(control: Sequence[Record], events: Sequence[Event]) -> Iterator[str]:
+def attempts_have_authority(
+    control: Sequence[Record], events: Sequence[Event], unpublished: Policy
+) -> Iterator[str]:
     """What is dispatched was permitted, by people who still might; what is withheld was not, or what it rests on changed."""
     sessions: dict[str, _Session] = defaultdict(_Session)
     for event in events:
@@ -55,7 +61,7 @@ def attempts_have_authority(control: Sequence[Record], events: Sequence[Event]) 
                     session.requests[body.activity_id] = body
                     if body.proposal_id is not None:
                         session.uses[body.activity_id] = body.proposal_id
-                policy = in_force(control, event.envelope.control_offset)
+                policy = in_force(control, event.envelope.control_offset, unpublished)
                 yield from _judged(session, event, body, policy)
             case _:
                 pass  # the others bear on no attempt
@@ -75,18 +81,31 @@ def _judged(session: _Session, event: Event, body: Attempt, policy: Policy) -> I
         yield f"an attempt of {name} is dispatched at control offset {event.envelope.control_offset}: {why}"
     if not why and body.withheld_ms is not None:
         yield f"an attempt of {name} is withheld, and nothing speaks against it"
+    if body.withheld_ms is None or not why:
+        return
+    lifted = _executing(session, event, body, policy, EVERYBODY).allowed
+    if lifted and body.withheld_ms == NEVER_MS:
+        yield f"an attempt of {name} is forbidden for good, and approved it could go out"
+    if not lifted and body.withheld_ms != NEVER_MS:
+        yield f"people are asked to approve {name}, which could not go out whoever approved it"
+
+
+def _executing(
+    session: _Session, event: Event, body: Attempt, policy: Policy, by: tuple[str, ...]
+) -> Ruling:
+    request, tenant = session.requests[body.activity_id], event.envelope.tenant
+    act = Executing(request.name, request.contract, "", None, "", by, session.tainted)
+    return policy.rule(Question(tenant, "", None, "", act))
 
 
 def _against(session: _Session, event: Event, body: Attempt, policy: Policy) -> str:
     """What forbids to dispatch the attempt."""
-    request, envelope = session.requests[body.activity_id], event.envelope
-    used = session.uses.get(body.activity_id)
+    envelope, used = event.envelope, session.uses.get(body.activity_id)
     if used is None and policy.set_hash is None:
         return ""
     approvals = session.approved_by[used] if used is not None else []
     by = tuple(each.envelope.actor for each in approvals)
-    act = Executing(request.name, request.contract, "", None, "", by, session.tainted)
-    ruling = policy.rule(Question(envelope.tenant, "", None, "", act))
+    ruling = _executing(session, event, body, policy, by)
     if not ruling.allowed:
         return "; ".join(ruling.reasons)
     if used is None:
@@ -103,7 +122,9 @@ def _against(session: _Session, event: Event, body: Attempt, policy: Policy) -> 
     return f"it relies on {changed}" if changed else ""
 
 
-def approvals_are_of_now(control: Sequence[Record], events: Sequence[Event]) -> Iterator[str]:
+def approvals_are_of_now(
+    control: Sequence[Record], events: Sequence[Event], unpublished: Policy
+) -> Iterator[str]:
     """Nobody says yes to what was shown under other policies."""
     proposals: dict[tuple[str, str], r.ApprovalRequested] = {}
     for event in events:
@@ -113,7 +134,7 @@ def approvals_are_of_now(control: Sequence[Record], events: Sequence[Event]) -> 
         if not isinstance(body, r.ApprovalGranted | r.ApprovalVoted):
             continue
         asked = proposals[envelope.session_id, body.proposal_id]
-        if _other_policies(in_force(control, envelope.control_offset), asked):
+        if _other_policies(in_force(control, envelope.control_offset, unpublished), asked):
             yield f"{body.proposal_id} was approved, and other policies apply to it than when it was shown"
 
 
@@ -166,6 +187,7 @@ def gates(events: Sequence[Event]) -> Counter[str]:
                 counts["gate: withheld without a rule of its own"] += 1
             case r.ActivityFailed() | r.ActivityUncertain():
                 counts["gate: not approved"] += body.failure.kind == UNAPPROVED
+                counts["gate: forbidden whoever approves"] += body.failure.kind == FORBIDDEN
             case r.ActivityCancelled():
                 counts["gate: cancelled while withheld"] += key in withheld
             case _:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ...commands import decide as deciding
 from ...commands import decisions
+from ...commands.policy import Ruling
 from ...events import evolve_activities as activities
 from ...events import records as r
 from ...events.log.protocol import LogFault
@@ -22,6 +23,7 @@ from .planting import Mutant, plant
 _ATTEMPT, _TASK_OF, _DELIVERABLE = gate._Gate.attempt, effects.task_of, deciding.deliverable
 _LOOK, _READ = Standing._look, Standing._read
 _LET_GO, _REQUESTED = gate._Gate._let_go, activities._requested
+_EXECUTING, _WITHHOLD = gate._Gate._executing, gate._Gate._withhold
 
 
 def _lets_all_go(session: Any, app: Any, facts: Any, now_ms: int, body: r.EventBody) -> gate.Looked:
@@ -71,6 +73,22 @@ def _keeps_old_versions(self: OpenProposals, versions: Any) -> Any:
     """It asks again about what is no longer so."""
     del self
     return versions
+
+
+def _waits_for_nobody(self: gate._Gate, body: Any, known: Any, ruling: Ruling) -> Any:
+    """It is withheld for an approval that nobody is asked for."""
+    return _WITHHOLD(self, body, known, replace(ruling, final=False))
+
+
+def _hopes(self: gate._Gate, request: Any, grant: Any) -> Ruling:
+    """It takes no denial for the last word: people are asked for ever."""
+    return replace(_EXECUTING(self, request, grant), final=False)
+
+
+def _despairs(self: gate._Gate, request: Any, grant: Any) -> Ruling:
+    """It takes every denial for the last word."""
+    ruling = _EXECUTING(self, request, grant)
+    return replace(ruling, final=not ruling.allowed)
 
 
 def _reads_once(self: Standing) -> None:
@@ -132,6 +150,17 @@ GATE_MUTANTS: tuple[Mutant, ...] = (
             )
         ),
         seed=9,
+    ),
+    Mutant(
+        "asks about what nobody can allow",
+        plant((gate._Gate, "_executing", _hopes)),
+        seed=95,
+    ),
+    Mutant("gives up at any denial", plant((gate._Gate, "_executing", _despairs)), seed=9),
+    Mutant(
+        "asks nobody and waits",
+        plant((gate._Gate, "_withhold", _waits_for_nobody)),
+        seed=95,
     ),
     Mutant("begins whatever was let go", plant((Standing, "check", lambda *_: None)), seed=9),
     Mutant("begins it however late", plant((Standing, "_newest_ms", lambda *_: 0)), seed=262),

@@ -46,6 +46,7 @@ GATES = frozenset(
         "dispatched once approved",
         "withheld once more",
         "not approved",
+        "forbidden whoever approves",
         "withheld without a rule of its own",
         "cancelled while withheld",
         "given back as authority_stale",
@@ -58,6 +59,12 @@ SIGNS = frozenset(
         "queued for longer than a heartbeat",
         "attempts stopped",
         "beats",
+        "fault: copied ahead",
+        "fault: copied",
+        "fault: copied long after",
+        "fault: command elsewhere",
+        "fault: policy among commands",
+        "fault: only the copy arrived",
         "fault: control not read",
     }
 )

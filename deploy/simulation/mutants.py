@@ -31,12 +31,14 @@ from . import state_mistakes as state_wrong
 from .admitting import ADMISSION_MUTANTS
 from .approval_mutants import APPROVAL_MUTANTS
 from .contract_mutants import CONTRACT_MUTANTS
+from .copying import COPY_MUTANTS
 from .flooding import FLOOD_MUTANTS
 from .gate_mutants import GATE_MUTANTS
 from .identity_mistakes import IDENTITY_MUTANTS
 from .planting import Mutant, plant
 from .policy_mutants import POLICY_MUTANTS
 from .secrets import SECRET_MUTANTS
+from .tight import TIGHT_MUTANTS
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
@@ -181,4 +183,6 @@ MUTANTS: tuple[Mutant, ...] = (
     *IDENTITY_MUTANTS,
     *FLOOD_MUTANTS,
     *SECRET_MUTANTS,
+    *COPY_MUTANTS,
+    *TIGHT_MUTANTS,
 )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...commands import decisions as deciding
 from ...commands import identity
 from ...commands.keyring import Evidence
-from ...commands.policy import Policy
+from ...commands.policy import EVERYBODY, Policy
 from ...events.log.protocol import Record
 from ...processors import control
 from ...processors.control import Control
@@ -13,7 +15,13 @@ from ...processors.handler import CommandHandler
 from ...processors.published import Ignored, Unusable, read_policy
 from .planting import Mutant, plant
 
-_LOOK, _GO_BY = Control.look, CommandHandler.go_by
+_LOOK, _GO_BY, _CONTROL = Control.look, CommandHandler.go_by, Control.__init__
+
+
+def _open_until_then(self: Control, *of: Any, unpublished: Policy, **more: Any) -> None:
+    """Everybody may decide as long as nobody has published who may."""
+    del unpublished
+    _CONTROL(self, *of, unpublished=EVERYBODY, **more)
 
 
 def _keeps_its_first(self: Control) -> None:
@@ -47,6 +55,11 @@ def _stops(record: Record, judge: identity.Identity, version: int | None) -> obj
 
 
 POLICY_MUTANTS: tuple[Mutant, ...] = (
+    Mutant(
+        "lets everybody decide until there is a policy",
+        plant((Control, "__init__", _open_until_then)),
+        seed=701,
+    ),
     Mutant("lets anybody decide", plant((deciding, "check_authority", lambda *_: None)), seed=66),
     Mutant("goes by a stale policy", plant((Control, "look", _keeps_its_first)), seed=54),
     Mutant("never looks at policies again", plant((Control, "look", lambda _: None)), seed=0),

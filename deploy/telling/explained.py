@@ -104,7 +104,7 @@ def _awaited(owed: dict[str, Any], found: Found, story: Story) -> dict[str, Any]
     if owed["kind"] != "uncertain":
         told = wanting(owed["kind"], owed["id"], owed["name"], found.row["session_id"])
     how = told.partition(": ")[2]
-    asked = (a for a in found.approvals if a["proposal_id"] == owed["id"])
+    asked = (a for a in found.approvals if owed["id"] in (a["proposal_id"], a.get("activity_id")))
     because: list[str] = next((a["because"] for a in asked), [])
     return {**owed, "since_ms": story.since_ms.get(owed["id"]), "how": how, "because": because}
 

@@ -12,7 +12,7 @@ from typing import Any
 from ...events import records as r
 from ...events.state import MESSAGE
 from .text import last_line, shown_text, span, when
-from .words import TEXT_MAX, as_json
+from .words import TEXT_MAX, WHY_MAX, as_json, withheld
 
 LINE_MAX = 400
 
@@ -53,7 +53,7 @@ def _said(payload: r.Payload) -> str:
 
 
 def _why(failure: r.Failure) -> str:
-    return shown_text(": ".join(filter(None, (failure.kind, failure.message))), TEXT_MAX)
+    return shown_text(": ".join(filter(None, (failure.kind, failure.message))), WHY_MAX)
 
 
 def _noted(comment: str, before: str = " ") -> str:
@@ -63,7 +63,8 @@ def _noted(comment: str, before: str = " ") -> str:
 def _withheld(
     body: r.ActivityRequested | r.ActivityRetried | r.ActivityReturned, attempt: int
 ) -> str:
-    return "" if body.withheld_ms is None else f"; attempt {attempt} was not dispatched"
+    told = withheld(body)
+    return f"; attempt {attempt} was {told}" if told else ""
 
 
 def _asks(body: r.ApprovalRequested) -> str:

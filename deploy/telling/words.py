@@ -9,9 +9,13 @@ from typing import Any
 from ...events.errors import InvalidPayload
 from ...events.payloads import load_json
 from ...events.records import Event, Failure, Outcome, Payload, SessionWaiting
+from ...events.state import NEVER_MS
 from .text import shown_text, when
 
 TEXT_MAX = 100
+
+WHY_MAX = 300
+"""A failure's words are longer: what policy forbids is named with its policies and their set."""
 
 SUMMARIES: dict[str, tuple[str, ...]] = {
     "SessionOpened": ("workflow",),
@@ -99,8 +103,19 @@ def event_line(event: Event) -> str:
     if isinstance(event.body, SessionWaiting):
         doubts = [o for o in event.body.obligations if o.kind == "uncertain"]
         parts += [f"resolve it with {resolving(envelope.session_id, o.id)}" for o in doubts]
+    parts.append(withheld(event.body))
     gist = "  ".join(filter(None, parts))
     return f"{when(envelope.at_ms)}  {envelope.seq:>4}  {kind:<20}  {gist}".rstrip()
+
+
+def withheld(body: object) -> str:
+    """That an attempt was not handed out, until when, and which policies say so; empty for any other fact."""
+    left_ms = getattr(body, "withheld_ms", None)
+    if left_ms is None:
+        return ""
+    ids = ", ".join(getattr(body, "policy_ids", ()))
+    by = f" by {ids}" if ids else ""
+    return f"withheld{by}, {'for good' if left_ms == NEVER_MS else 'until it is approved'}"
 
 
 def outcome_line(outcome: Outcome) -> str:
@@ -162,7 +177,7 @@ def _gist(name: str, value: Any) -> str:
     if isinstance(value, Payload):
         return shown_text(as_json(value), TEXT_MAX)
     if isinstance(value, Failure):
-        return shown_text(f"{value.kind}: {value.message}", TEXT_MAX)
+        return shown_text(f"{value.kind}: {value.message}", WHY_MAX)
     if isinstance(value, bool):
         return f"{name}" if value else ""
     if name == "messages":
@@ -173,7 +188,7 @@ def _gist(name: str, value: Any) -> str:
     if name in {"drift", "because"}:
         return "; ".join(value)
     if name == "withheld_ms":
-        return "" if value is None else "withheld until it is approved"
+        return ""  # told with the policies, see `withheld`
     if name == "obligations":
         return "for " + ", ".join(f"{owed.kind} {owed.name}" for owed in value)
     if name.endswith("_ms"):

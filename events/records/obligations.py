@@ -19,8 +19,9 @@ class ActivityRequested:
     `untrusted` one returns taints the session.
 
     `withheld_ms`, here and below: the attempt is *not* dispatched, since authority lacks an approval that is asked for
-    next; so much of its time was left then, and it does not run meanwhile. `policy_ids` and `policy_hash` say by which
-    policies the attempt was let go or forbidden, where these were asked.
+    next; so much of its time was left then, and it does not run meanwhile. 0 (`NEVER_MS`): no approval would help, so none
+    is asked for, and the activity ends. `policy_ids` and `policy_hash` say by which policies the attempt was let go or
+    forbidden, where these were asked.
     """
 
     activity_id: str

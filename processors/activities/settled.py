@@ -7,7 +7,8 @@ tasks (`AHEAD_MAX` at most) and then through the commands once, from the time of
 - Memory is bounded by what was read ahead, whatever lies in the commands: only results asked for are kept.
 - After a long outage most tasks are past their deadlines by the log's clock; they ask for nothing.
 - Headers only say where to look: a result counts for the session, activity and attempt that its bytes name, and only
-  under that session's key, which is how the session processor takes it.
+  under that session's key and in that key's partition, which is how the session processor takes it: a copy elsewhere
+  is a dead letter, and must not keep a task from being run.
 - Only what a key vouches for that this worker knows counts, too: a stranger's result must not keep a task from being
   run. So workers of one queue share a key, or know the public halves of each other's.
 """
@@ -26,7 +27,7 @@ from ...commands.wire import read_command
 from ...events.codec import decode_task
 from ...events.errors import InvalidKey, Undecodable
 from ...events.headers import find
-from ...events.keys import attempt_id, effect_key, session_key
+from ...events.keys import attempt_id, effect_key, partition_of, session_key
 from ...events.log.protocol import (
     EndOfPartition,
     Isolation,
@@ -75,10 +76,14 @@ class Settled:
         commands_topic: str,
         *,
         late_ms: int,
-        ahead_max: int = AHEAD_MAX,
+        ahead_max: int | None = None,
         identity: Identity = INSECURE,
     ) -> None:
-        """`late_ms`: how far past its deadline a task is not run any more, so that nobody asks for its result."""
+        """`late_ms`: how far past its deadline a task is not run any more, so that nobody asks for its result.
+
+        `ahead_max` is for how many tasks one look-up answers, `AHEAD_MAX` where nothing else is said.
+        """
+        ahead_max = AHEAD_MAX if ahead_max is None else ahead_max
         if ahead_max < 1:
             raise ValueError(f"ahead_max is {ahead_max}, it must be at least 1")
         self._log = log
@@ -144,7 +149,7 @@ class Settled:
         for record in self._records(spans):
             self.scanned += 1
             command_id = result_id(record, self._identity)
-            if command_id in asked:
+            if command_id in asked and _is_at_home(record, len(places)):
                 found.add(command_id)
         logger.debug("results looked up", asked=len(asked), found=len(found), since_ms=since_ms)
         return found
@@ -188,7 +193,10 @@ class Settled:
 
 
 def result_id(record: Record, identity: Identity = INSECURE) -> str | None:
-    """The id of the attempt whose result this is, as the session processor would take it; null for all else."""
+    """The id of the attempt whose result this is, as the session processor would take it; null for all else.
+
+    Whether it lies in the partition of its key is asked of those that matter: there are many more of the others.
+    """
     type_ = find(record.headers, "ce_type")
     if type_ is not None and type_ not in _TYPES:
         return None
@@ -204,6 +212,10 @@ def result_id(record: Record, identity: Identity = INSECURE) -> str | None:
         return None  # the same
     own = effect_key(header.tenant, header.session_id, body.activity_id)
     return attempt_id(own, body.attempt)
+
+
+def _is_at_home(record: Record, partitions: int) -> bool:
+    return record.partition == partition_of(record.key or b"", partitions)
 
 
 def _told(left: Mapping[Place, int]) -> str:

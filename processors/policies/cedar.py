@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, TypeVar
 
@@ -32,6 +32,10 @@ LONG_MAX = 2**63
 
 DECIDE, EXECUTE = "decide", "execute"
 
+APPROVED_BY = "approved_by"
+
+NOT_PERMITTED_SO = (NOT_PERMITTED, "no policy permits it")
+
 REMEMBERED_MAX = 4_096
 """Of each kind of answers that a set remembers; then all of that kind are forgotten."""
 
@@ -48,6 +52,7 @@ class _Scope:
     action: frozenset[str] | None
     tool: str | None
     tenant: str | None
+    permits: bool
     content: str
     looks_at: frozenset[str]
 
@@ -150,9 +155,24 @@ class CedarPolicy:
             return self._denied(POLICY_ERROR, ids, *map(self._named, told.errors))
         if answer.allowed:
             return Ruling(allowed=True, policy_ids=ids, set_hash=self._hash)
+        verdict, why = (FORBIDDEN, f"forbidden by {', '.join(ids)}") if ids else NOT_PERMITTED_SO
+        return replace(self._denied(verdict, ids, why), final=self._is_final(question, ids))
+
+    def _is_final(self, question: Question, ids: tuple[str, ...]) -> bool:
+        """Whether this denial stays whoever approves: it rests on nothing that looks at who did.
+
+        One policy that forbids so is enough. Where none forbids, no policy that might permit may look at it.
+        """
+        if not isinstance(question.action, Executing):
+            return False
         if ids:
-            return self._denied(FORBIDDEN, ids, f"forbidden by {', '.join(ids)}")
-        return self._denied(NOT_PERMITTED, (), "no policy permits it")
+            return any(APPROVED_BY not in self._scopes[one].looks_at for one in ids)
+        return not any(
+            one.permits
+            and APPROVED_BY in one.looks_at
+            and one.covers(EXECUTE, question.action.tool, question.tenant)
+            for one in self._scopes.values()
+        )
 
     def applicable_hash(self, question: Question) -> bytes:
         """See `Policy`: by the policies' heads alone, so a policy may count that its conditions would rule out."""
@@ -221,6 +241,7 @@ def _scopes(policies: str) -> dict[str, _Scope]:
             action=_actions(policy["action"]),
             tool=tools[0] if tools else None,
             tenant=whom[0][1].partition("/")[0] if whom else None,
+            permits=policy["effect"] == "permit",
             content=json.dumps(policy, sort_keys=True),
             looks_at=looks_at(policy),
         )

@@ -39,7 +39,7 @@ def uids_in(part: Any) -> Iterator[tuple[str, str]]:
             yield from uids_in(inner)
 
 
-VARYING = frozenset({"principal", "requester", "on_behalf_of", "arguments"})
+VARYING = frozenset({"principal", "requester", "on_behalf_of", "arguments", "approved_by"})
 """What differs from call to call in questions about one tool."""
 
 

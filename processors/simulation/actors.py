@@ -31,10 +31,11 @@ from ..loop import Loop, LoopFailed, LoopSettings
 from ..partition import Partition
 from ..quotas import Quotas
 from ..rates import Rate
+from ..session import Session
 from ..store import Store
 from .clock import SkewedClock, VirtualClock
 from .downstream import Downstream
-from .faults import ProcessLog, SeededFaults
+from .faults import Overhears, ProcessLog, SeededFaults, nobody_overhears
 from .keyless import identity_of
 from .plan import Plan
 from .workload import APP, APPS
@@ -71,6 +72,8 @@ class Scene:
     """How processors make a policy of a published set."""
     app: App = field(default_factory=lambda: APP)
     """What is deployed; a careless deploy brings something else besides, for a while."""
+    overhears: Overhears = nobody_overhears
+    """Who listens to what clients and processes send."""
     ended_ms: dict[str, int] = field(default_factory=dict)
     """When a process ended last, by its name: what it remembered is gone."""
 
@@ -91,7 +94,7 @@ class Actor(ABC):
         self.point = ""
         self.doom = ""
         """The crash point at which it dies, once it comes there."""
-        self.log = ProcessLog(scene.log)
+        self.log = ProcessLog(scene.log, scene.overhears)
 
     @property
     def sleeps(self) -> bool:
@@ -103,7 +106,7 @@ class Actor(ABC):
         if self.sleeps:
             return
         if not self.up:
-            self.log = ProcessLog(self.scene.log)
+            self.log = ProcessLog(self.scene.log, self.scene.overhears)
             self._start()
             self.up = True
             return
@@ -222,6 +225,7 @@ class ProcessorActor(Actor):
         self.copies: dict[int, bytes] = {}
         self.app = APP
         self._loop: Loop | None = None
+        self._let_go: Callable[[Session], None] = Session.drop
         self._steps: Iterator[str] = iter(())
         self._graves: list[Iterator[str]] = []
         self._polls = 0
@@ -284,6 +288,7 @@ class ProcessorActor(Actor):
         self.app = scene.rng.choice(APPS) if deploys else scene.app
         facts = Facts(DIGEST_KEY, blobs=scene.blobs)
         handler = CommandHandler(self.app, facts, always_replay=plan.always_replay)
+        self._let_go = handler.let_go
         settings = LoopSettings(
             group=GROUP,
             name=self.name,
@@ -297,7 +302,7 @@ class ProcessorActor(Actor):
             self.name,
             load=scene.load,
             identity=scene.identity,
-            unpublished=EVERYBODY,
+            unpublished=plan.unpublished,
             now_ms=self.clock.now_ms,
         )
         self._loop = Loop(
@@ -314,7 +319,7 @@ class ProcessorActor(Actor):
         self._steps = self._loop.steps()
 
     def _open(self, number: int) -> Partition:
-        partition = Partition(number, self.scene.topics, self.log, GROUP, None)
+        partition = Partition(number, self.scene.topics, self.log, GROUP, None, let_go=self._let_go)
         partition.store.close()
         partition.store = self.disk.setdefault(number, KeptStore.from_copy(EMPTY_STORE))
         return partition

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ from ...events.log.protocol import Place
 from ...events.records import ActivityTask
 from ..activities.attempt import Ask, Came, LookUp, Run, Step, Steps
 from ..activities.beats import Beats
+from ..activities.core import WorkerCore
 from ..activities.emitting import Emission
 from ..activities.inside import INSIDE, Inside
 from ..activities.jobs import Job
@@ -28,6 +30,29 @@ class Start:
     worker: str
     known: dict[Place, int]
     at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Believed:
+    """A result that a worker found when it looked tasks up, and how far the commands topic went by then."""
+
+    command_id: str
+    worker: str
+    known: dict[Place, int]
+
+
+def note_believed(core: WorkerCore, note: Callable[[set[str]], None]) -> None:
+    """Tells which results this core finds, each time that it looks."""
+    settled = core._settled  # noqa: SLF001 nobody else needs to know what a worker has looked up
+    find = settled.found_among
+
+    def found_among(asked: set[str], since_ms: int) -> set[str]:
+        found = find(asked, since_ms)
+        if found:
+            note(found)
+        return found
+
+    settled.found_among = found_among  # type: ignore[method-assign]
 
 
 @dataclass(slots=True)

@@ -325,6 +325,7 @@ class Clients:
     def _deliver(self, letter: Letter) -> None:
         """A lost answer makes the caller send it again."""
         topic = self._scene.topics.commands
+        self._scene.overhears(topic, letter.key, letter.value, letter.headers)
         lost: list[LogFault] = []
 
         def delivered(_place: Place, _offset: int, fault: LogFault | None) -> None:

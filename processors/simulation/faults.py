@@ -7,11 +7,22 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from ...events.log.memory import MemoryLog
+from ...events.log.memory_broker import Broker
 from ...events.log.memory_faults import Fate, Markers
 from ...events.log.memory_group import MemoryGroup
-from ...events.log.protocol import Isolation, NotYet, Place, RebalanceListener
+from ...events.log.memory_producer import Delivered, MemoryProducer
+from ...events.log.protocol import Headers, Isolation, NotYet, Place, RebalanceListener
 
 CONTROL = ".control.v1"
+
+Overhears = Callable[[str, bytes | None, bytes | None, Headers], None]
+"""Is told topic, key, value and headers of what is about to be sent."""
+
+
+def nobody_overhears(
+    _topic: str, _key: bytes | None, _value: bytes | None, _headers: Headers
+) -> None:
+    """In most seeds nobody is between a process and the brokers."""
 
 
 class SeededFaults:
@@ -112,9 +123,16 @@ class SeededFaults:
 class ProcessLog(MemoryLog):
     """The log as one process uses it: shares everything, and knows its members, so that they die with it."""
 
-    def __init__(self, shared: MemoryLog) -> None:
+    def __init__(self, shared: MemoryLog, overhears: Overhears = nobody_overhears) -> None:
         self.__dict__.update(shared.__dict__)
         self.members: list[MemoryGroup] = []
+        self._overhears = overhears
+
+    def producer(self) -> MemoryProducer:
+        """See the protocol."""
+        if self._overhears is nobody_overhears:
+            return super().producer()
+        return OverheardProducer(self._broker, self._record_bytes_max, self._overhears)
 
     def group(
         self,
@@ -161,3 +179,27 @@ class Unsteady(MemoryLog):
             self._faults.tell("control not read")
             raise NotYet(f"{places[0].topic} has no leader")
         return super().ends(places, isolation)
+
+
+class OverheardProducer(MemoryProducer):
+    """A producer whose link somebody listens to: he knows what is sent before it is there, or where it never comes."""
+
+    def __init__(self, broker: Broker, record_bytes_max: int, overhears: Overhears) -> None:
+        super().__init__(broker, record_bytes_max)
+        self._overhears = overhears
+
+    def produce(
+        self,
+        topic: str,
+        *,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers = (),
+        partition: int | None = None,
+        delivered: Delivered | None = None,
+    ) -> None:
+        """See the protocol."""
+        self._overhears(topic, key, value, headers)
+        super().produce(
+            topic, key=key, value=value, headers=headers, partition=partition, delivered=delivered
+        )

@@ -104,8 +104,9 @@ class Forger:
 
     def _harm(self, real: m.Command, digest_key: bytes) -> tuple[str, m.CommandBody]:
         """What a forger is after, and in which session: the decision that was given, a result of his own, an end."""
-        there = self._reader.poll(100, 0)
-        self._seen += [decode_task(i.value, i.headers) for i in there if isinstance(i, Record)]
+        there = [one for one in self._reader.poll(100, 0) if isinstance(one, Record)]
+        tasks = (one for one in there if b"#" in (one.key or b""))
+        self._seen += [decode_task(one.value, one.headers) for one in tasks]
         roll, session_id = self._rng.random(), real.header.session_id
         result = json_payload("forged", digest_key)
         if isinstance(real.body, m.DecideApproval):

@@ -80,6 +80,7 @@ class Model:
         facts = Facts(DIGEST_KEY, blobs=blobs)
         handler = CommandHandler(APP, facts, always_replay=always_replay)
         folder = Folder(topics, handler, identity=identity)
+        folder.partitions = partitions
         model = cls(topics, {n: ModelPartition(n, topics) for n in range(partitions)})
         for record in commands:
             handler.go_by(*in_force(record))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
+from ...commands.policy import EVERYBODY, NOBODY, Policy
 from ...events.limits import PAYLOAD_MAX
 
 CALM, ROUGH, WILD = 0.0, 0.02, 0.08
@@ -23,6 +24,16 @@ WITH_LIMITS = (4, 9, 26)
 """Of so many kinds of seeds those in which policies say what may be carried out."""
 
 KINDS_OF_SEEDS = 43
+
+TIGHT = (22, 27, 32, 41)
+"""Of so many kinds of seeds those with a small batch, and with look-ups that answer for few tasks."""
+
+TIGHT_KINDS = 53
+
+CLOSED = (25, 35, 43, 52)
+"""Of so many kinds of seeds with policies those in which nobody may decide until the first is there, as in production."""
+
+CLOSED_KINDS = 59
 
 STRAYS_EVERY = 32
 """One seed in so many has strangers among the tasks."""
@@ -67,6 +78,17 @@ class Plan:
     def strays(self) -> bool:
         """Whether strangers write among the tasks that must not run twice; by the seed alone, so that others stay as they were."""
         return self.seed % STRAYS_EVERY == STRAYS_EVERY - 3
+
+    @property
+    def unpublished(self) -> Policy:
+        """What is in force while no set is; by the seed alone, and by whether there will be one."""
+        closed = self.seed % CLOSED_KINDS in CLOSED and self.policies and not limits(self.seed)
+        return NOBODY if closed else EVERYBODY
+
+    @property
+    def tight(self) -> bool:
+        """Whether bounds that otherwise only much work meets are small; by the seed alone, like `strays`."""
+        return self.seed % TIGHT_KINDS in TIGHT
 
     @classmethod
     def draw(cls, seed: int) -> Plan:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from ...commands.policy import (
-    EVERYBODY,
     FORBIDDEN,
+    NOBODY,
     NOT_PERMITTED,
     Deciding,
     Executing,
@@ -55,7 +55,7 @@ UNUSABLE = "unusable"
 """The comment of a set that cannot be loaded."""
 
 
-ASK, STOP, TAINT = "ask", "stop", "taint"
+ASK, STOP, TAINT, DORA = "ask", "stop", "taint", "dora"
 
 LIMITS: tuple[str, ...] = (
     f"{ASK} think",
@@ -63,10 +63,12 @@ LIMITS: tuple[str, ...] = (
     f"{ASK} charge",
     f"{STOP} refund",
     f"{STOP} bonus",
-    f"{STOP} flaky",
+    f"{DORA} flaky",
     TAINT,
 )
-"""What a set may say of carrying out: this tool needs somebody's approval, may not run, or what is tainted needs one."""
+"""What a set may say of carrying out: this tool needs somebody's approval, or dora's, may not run whoever approves it, or
+what is tainted needs an approval.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,8 @@ class Members:
         if not act.approved_by:
             denied.add(f"{ASK} {act.tool}")
             denied |= {TAINT} if act.tainted and act.contract != "read" else set()
+        if DORA not in act.approved_by:
+            denied.add(f"{DORA} {act.tool}")
         ids = tuple(sorted(denied & self.limits))
         if not ids:
             return Ruling(allowed=True, policy_ids=("free",), set_hash=self.set_hash)
@@ -108,6 +112,7 @@ class Members:
             set_hash=self.set_hash,
             reasons=(told,),
             verdict=FORBIDDEN,
+            final=f"{STOP} {act.tool}" in ids,
         )
 
     def wants_arguments(self, tool: str) -> bool:
@@ -131,9 +136,9 @@ def load(published: r.PolicyPublished) -> Members:
     return Members(frozenset(published.roles[0].actors), published.version, limits)
 
 
-def in_force(records: Sequence[Record], control_offset: int | None) -> Policy:
-    """What was in force where the control topic was read up to this end: the last set below it that counts."""
-    told = Told()
+def in_force(records: Sequence[Record], control_offset: int | None, unpublished: Policy) -> Policy:
+    """What was in force where the control topic was read up to this end: the last set below it that counts, or else `unpublished`."""
+    told = Told(unpublished)
     for record in records:
         if record.offset < (control_offset or 0):
             told.take(record)
@@ -143,8 +148,8 @@ def in_force(records: Sequence[Record], control_offset: int | None) -> Policy:
 class Told:
     """What the control topic says, record by record, to somebody who knows which records are forged and asks no key."""
 
-    def __init__(self) -> None:
-        self.policy: Policy = EVERYBODY
+    def __init__(self, unpublished: Policy) -> None:
+        self.policy = self._unpublished = unpublished
         self.offset: int | None = None
         """Where the set in force lies."""
         self.version = 0
@@ -161,7 +166,7 @@ class Told:
                 return
             self.policy = load(found)
         except (Undecodable, PolicyDamaged) as error:
-            if self.policy is EVERYBODY:
+            if self.policy is self._unpublished:
                 self.policy = nobody_by(record, str(error))
             return
         self.version, self.offset = found.version, record.offset
@@ -179,13 +184,16 @@ class Publisher:
         rng = self._rng = random.Random(f"publisher/{scene.plan.seed}")
         self._limiting = random.Random(f"limits/{scene.plan.seed}")
         self._scene = scene
-        self._ticks = {rng.randrange(scene.plan.ticks) for _ in range(scene.plan.policies)}
+        ticks = scene.plan.ticks
+        self._ticks = {rng.randrange(ticks) for _ in range(scene.plan.policies)}
+        if scene.plan.unpublished is NOBODY:  # late, so that some are turned away until then
+            self._ticks = {ticks - 1 - tick // 4 for tick in self._ticks}
         self._version = 0
         self._calm_sets = CALM_SETS if limits(scene.plan.seed) else 0
         self._another_ms: int | None = None
         self._last: Sequence[str] = ()
         scene.faults.unsteady = UNSTEADY if self._calm_sets else 0.0
-        self._told = Told()
+        self._told = Told(scene.plan.unpublished)
         self._place = Place(scene.topics.control, 0)
         self._reader = scene.log.reader(Isolation.COMMITTED)
         self._reader.assign({self._place: 0})
@@ -289,6 +297,9 @@ class Publisher:
         if record.key == POLICY_KEY:
             self._told.take(record)
             return
-        seen = decode_control(record.value, record.headers)
+        try:
+            seen = decode_control(record.value, record.headers)
+        except Undecodable:
+            return  # somebody laid here what belongs elsewhere
         if isinstance(seen, r.PolicySeen):
             self._seen[seen.processor] = max(self._seen.get(seen.processor, -1), seen.policy_offset)

@@ -21,7 +21,7 @@ from ..activities.seat import Seat
 from ..activities.standing import Outdated, Standing, Unsure
 from ..activities.superseded import Superseded
 from .actors import DIGEST_KEY, NAMESPACE, Actor, Killed, Scene
-from .attempts import Running, Start, lasts_ms, played
+from .attempts import Believed, Running, Start, lasts_ms, note_believed, played
 from .downstream import World
 from .faults import Unsteady
 from .keyless import workers_identity
@@ -59,6 +59,7 @@ class WorkerActor(Actor):
         self._instance = self.name if number % 2 == 0 else None
         self._places = [Place(scene.topics.commands, n) for n in range(scene.plan.partitions)]
         self._starts = starts
+        self.believed: list[Believed] = []
         self._known: dict[Watermark, dict[Place, int]] = {}
         self._core: WorkerCore
         self._standing: Standing
@@ -103,6 +104,7 @@ class WorkerActor(Actor):
             hit=self._hit,
             draining=self._draining,
         )
+        note_believed(self._core, self._note_believed)
         self._core.open()
         self._standing = Standing(
             Unsteady(self.log, scene.faults, self._unsteady),
@@ -319,6 +321,10 @@ class WorkerActor(Actor):
             Start(job.command_id, task.idempotency_key, task, self.name, known, at_ms)
         )
         self.scene.counts["attempts"] += 1
+
+    def _note_believed(self, command_ids: set[str]) -> None:
+        known = self._ends()
+        self.believed += [Believed(each, self.name, known) for each in sorted(command_ids)]
 
     def _count(self, what: str, task: ActivityTask) -> None:
         """A row of the contracts' table was met."""

@@ -5,20 +5,19 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
 
-from ...events import blobs
 from ...events.log.memory import MemoryLog
 from ...events.log.protocol import Isolation, Place, Record
 from ...events.topics import Topics
-from .. import effects, live, outputs, partition, proposals, snapshots
 from .actors import GROUP, NAMESPACE, Actor, ProcessorActor, Scene
 from .attempts import Start
+from .bounds import bounds
 from .clients import Clients
 from .clock import VirtualClock
+from .copiers import Copier
 from .downstream import Downstream
 from .faults import SeededFaults
-from .plan import Plan, limits
+from .plan import Plan
 from .policies import Publisher, load
 from .usurpers import Usurper
 from .worker import WorkerActor, worker_group
@@ -39,11 +38,6 @@ STRAY_TICKS = 5
 
 STEPS_PER_ROUND_MAX = 40
 QUIET_ROUNDS = 2
-REVIEW_EXPIRES_MS = 8_000
-"""As long as the proposals that the workload makes itself: virtual time passes in small steps."""
-
-START_BY_MS = 2_000
-"""In seeds with limits an approved attempt may wait for a worker this long: less than some are frozen, or down."""
 
 FAR_MS = 1 << 50
 
@@ -97,6 +91,7 @@ class World:
         self.clients = Clients(self.scene)
         self.publisher = Publisher(self.scene)
         self.usurper = Usurper(self.scene)
+        self.copier = Copier(self.scene)
         self.processors = [ProcessorActor(self.scene, n) for n in range(plan.processors)]
         self.workers = [
             WorkerActor(self.scene, n, queue, self.starts)
@@ -122,13 +117,15 @@ class World:
                     self._deploy()
                 self.publisher.step(tick)
                 self.usurper.step()
+                self.copier.step()
                 if self.plan.floods and tick % FLOOD_EVERY_TICKS == 0:
                     self.clients.flood()
                 if self.plan.strays and tick % STRAY_TICKS == 0:
                     self.clients.stray(QUEUES[tick // STRAY_TICKS % len(QUEUES)])
                 self._tick()
             self.heal()
-            return self.settle()
+            rested = self.settle()
+            return self.settle() if rested and self.copier.comes_again() else rested
 
     def close(self) -> None:
         """Frees what the schedule holds."""
@@ -154,6 +151,7 @@ class World:
             self.clients.calm_step()
             self.publisher.calm_step(self.workers)
             self.usurper.calm_step()
+            self.copier.calm_step()
             if not self.rest():
                 return False
             if self.clients.busy:
@@ -359,23 +357,3 @@ class Observer:
         for place in sorted(there.keys() | self.seen.keys()):
             if there.get(place) != self.seen.get(place):
                 yield f"a reader along the way saw other records of {place.topic}/{place.partition} than are there"
-
-
-@contextmanager
-def bounds(plan: Plan) -> Iterator[None]:
-    """The engine's bounds, as small as this seed wants them."""
-    start_by_ms = START_BY_MS if limits(plan.seed) else effects.START_BY_MS
-    with ExitStack() as stack:
-        for module, name, value in (
-            (effects, "START_BY_MS", start_by_ms),
-            (live, "RUNNING_MAX", plan.live_max),
-            (live, "PARKED_MAX", plan.live_max),
-            (partition, "SLICE_RECORDS", plan.slice_records),
-            (outputs, "MARK_EVERY_EVENTS", plan.mark_every_events),
-            (snapshots, "CHUNK_BYTES", plan.chunk_bytes),
-            (blobs, "INLINE_MAX", plan.inline_max),
-            (proposals, "REVIEW_EXPIRES_MS", REVIEW_EXPIRES_MS),
-        ):
-            stack.callback(setattr, module, name, getattr(module, name))
-            setattr(module, name, value)
-        yield

@@ -9,7 +9,7 @@ from typing import Any
 from ...events.errors import Transient, Undecodable
 from ...events.log.protocol import EndOfPartition, Headers, Isolation, Log, Place, Record
 from ...events.topics import Topics
-from ..rows import Rows
+from ..rows import Key, Rows
 from ..views import Gap
 
 READ_MAX = 1_000
@@ -77,7 +77,7 @@ class Evidence:
     """Everything an audit looks at. Records are in the order of their partitions.
 
     `committed` has the processors' group offset per commands partition; `rows` and `positions` are the views'
-    (none: not audited), `gaps` what they say that they lack. `quiescent` says that nothing runs and nothing is due, so that liveness counts as well.
+    (none: not audited), `gaps` what they say that they lack, `archived` the sessions that were taken out of them. `quiescent` says that nothing runs and nothing is due, so that liveness counts as well.
     `trimmed` has the first offset of partitions whose start was deleted by retention; `compacted` says that older
     snapshots may be gone: what is gone for that reason is no violation.
     """
@@ -95,6 +95,7 @@ class Evidence:
     rows: Rows | None = None
     positions: Mapping[Place, int] | None = None
     gaps: Sequence[Gap] = ()
+    archived: frozenset[Key] = frozenset()
     quiescent: bool = False
     trimmed: Mapping[Place, int] = field(default_factory=dict)
     compacted: bool = False
@@ -135,6 +136,7 @@ def evidence_from_log(
     rows: Rows | None = None,
     positions: Mapping[Place, int] | None = None,
     gaps: Sequence[Gap] = (),
+    archived: frozenset[Key] = frozenset(),
     quiescent: bool = False,
     compacted: bool = False,
 ) -> Evidence:
@@ -158,6 +160,7 @@ def evidence_from_log(
         rows=rows,
         positions=positions,
         gaps=gaps,
+        archived=archived,
         quiescent=quiescent,
         trimmed=_trimmed(log, (topics.commands, topics.outcomes, topics.dead_letters, *activities)),
         compacted=compacted,

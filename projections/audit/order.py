@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ...events.errors import InvalidKey
 from ...events.hashing import event_hash
 from ...events.headers import BATCH, BATCH_COUNT
-from ...events.keys import partition_of, session_key
+from ...events.keys import partition_of, session_key, session_of
 from ...events.log.protocol import Record
 from ...events.state import NO_HASH
 from .evidence import Violation
@@ -51,11 +51,11 @@ def one_home(history: History) -> Iterator[Violation]:
                     ONE_HOME,
                     f"the key is {fact.record.key!r}, the envelope says {expected!r}",
                 )
-    for topic in (evidence.commands, evidence.events, evidence.outcomes):
+    for topic in (evidence.commands, evidence.events, evidence.outcomes, evidence.snapshots):
         for record in topic:
-            key = record.key
+            key = session_of(record.key) if topic is evidence.snapshots else record.key
             if key is None:
-                continue
+                continue  # it belongs to no session
             home = homes.get(key)
             if home is None:
                 home = homes[key] = partition_of(key, evidence.partitions)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ...events import records as r
+from ...events.state import NEVER_MS
 from ...events.verdicts import GRANTED, UNGATED
 from .evidence import Violation
 from .history import At, Fact, History, cause_of, of
@@ -41,6 +42,8 @@ class _Session:
     """By activity the proposal that it runs on."""
     withheld: set[str] = field(default_factory=set)
     """Activities whose newest attempt is not dispatched."""
+    forbidden: set[str] = field(default_factory=set)
+    """Those of them that no approval can release."""
     unasked: str | None = None
     """An activity that was just withheld, and about which nobody is asked yet."""
 
@@ -95,8 +98,11 @@ def _looked_at(fact: Fact, session: _Session) -> Iterator[Violation]:
 
 
 def _asked_at_once(fact: Fact, session: _Session) -> Iterator[Violation]:
-    """Whoever is withheld has people asked at once, when what it ran on is void."""
+    """Whoever is withheld has people asked at once, when what it ran on is void; not where no approval would help."""
     body, activity_id = fact.event.body, session.unasked
+    if isinstance(body, r.ApprovalRequested) and body.activity_id in session.forbidden:
+        told = f"activity {body.activity_id} is asked about, and no approval can release it"
+        yield of(fact, NO_UNAPPROVED_START, told)
     if activity_id is None or isinstance(body, r.ApprovalVoided):
         return
     session.unasked = None
@@ -113,9 +119,15 @@ def _attempted(
     """An attempt is dispatched on an approval that still stands, of what is so now; or it is withheld."""
     activity_id = body.activity_id
     used = session.proposals.get(session.uses.get(activity_id, ""))
+    if activity_id in session.forbidden:
+        told = f"activity {activity_id} is forbidden whoever approves it, and goes on"
+        yield of(fact, NO_UNAPPROVED_START, told)
     if body.withheld_ms is not None:
         session.withheld.add(activity_id)
-        session.unasked = activity_id
+        if body.withheld_ms == NEVER_MS:
+            session.forbidden.add(activity_id)
+        else:
+            session.unasked = activity_id
         return
     stands = used is not None and used.decision == "ApprovalGranted"
     if (used is not None or activity_id in session.withheld) and not stands:

@@ -140,5 +140,26 @@ def test_the_page_of_a_session_says_what_it_wants_and_what_started_its_turn(caps
     assert "tainted by  read_page" in out
     assert f"activity refund is uncertain: cut_off: it died; resolve it with {RESOLVE}" in out
     assert "waiting for signal paid: 'wakeful signal s1 paid JSON'" in out
+    approval = {
+        "proposal_id": "1.2.2-cd",
+        "action": "refund",
+        "activity_id": "1.3",
+        "because": ["forbidden by frozen"],
+        "supersedes": "1.2-ab",
+        "supersedes_because": "order was v1 and is v2 now",
+    }
+    show_session(Found(session, [approval]), as_json=False)
+    out = capsys.readouterr().out
+    assert "1.2.2-cd: refund (1.3) is withheld, since forbidden by frozen; asked again, " in out
+    assert "as 1.2-ab is void, since order was v1 and is v2 now\n" in out
     show_session(Found(session, [], [row()]), as_json=True)
     assert json.loads(capsys.readouterr().out)["uncertain"][0]["activity_id"] == "1.3"
+
+
+def test_a_session_may_be_named_by_an_option_too(views, capsys):
+    for way in (("s1",), ("--session", "s1"), ("s1", "--session", "s1")):
+        views.asked = {}
+        assert invoke(["activity", "list", *way]) == Exit.DONE
+        assert views.asked["session_id"] == "s1"
+    assert invoke(["activity", "list", "s1", "--session", "s2"]) == Exit.USAGE
+    assert "sessions s1 and s2 are both named" in capsys.readouterr().err

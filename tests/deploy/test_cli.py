@@ -181,6 +181,7 @@ def test_a_signal_takes_its_data_as_an_argument_and_as_an_option(
         (("session", "send", "s1", "hi", "--wait", "--detach"), "contradict each other"),
         (("session", "send", "s1", "\udcff", "--detach"), "TEXT is not UTF-8"),
         (("session", "send", "s1", "hi", "--wait", "--timeout", "inf"), "'--timeout'"),
+        (("approval", "edit", "1.1-ab", "{"), "the object of arguments is not JSON (expecting"),
         (("signal", "s1"), "missing argument 'NAME'"),
         (("signal", "s1", "paid", "{"), "the data of the signal is not JSON (expecting"),
         (("signal", "s1", "paid", ""), "the data of the signal is empty: write JSON, such as null"),

@@ -130,20 +130,17 @@ def test_a_store_of_blobs_that_cannot_be_written_is_wrong(tmp_path):
     assert str(tmp_path / "file") in finding.what
 
 
-def test_without_a_stack_every_look_says_what_to_do_and_the_code_is_one(
-    monkeypatch, capsys, tmp_path
-):
-    monkeypatch.setenv("WAKEFUL_HOME", str(tmp_path))
+def test_without_a_stack_every_look_says_what_to_do_and_the_code_is_one(alone, capsys):
     assert invoke(("doctor",)) == Exit.REFUSED
     out, err = capsys.readouterr()
-    assert f"wrong    kafka              no stack is running in {tmp_path}" in out
+    assert f"wrong    kafka              no stack is running in {alone}" in out
     assert "do: run 'wakeful up', or set WAKEFUL_KAFKA" in out
     assert "do: run 'wakeful up', or set WAKEFUL_POSTGRES" in out
     assert "are wrong" in err
 
 
-def test_services_that_do_not_answer_are_named_without_passwords(monkeypatch, capsys, tmp_path):
-    monkeypatch.setenv("WAKEFUL_HOME", str(tmp_path))
+@pytest.mark.usefixtures("alone")
+def test_services_that_do_not_answer_are_named_without_passwords(monkeypatch, capsys):
     monkeypatch.setattr("wakeful.deploy.cli.context.KAFKA_LIMIT_S", 0.2)
     monkeypatch.setattr("wakeful.deploy.cli.context.POSTGRES_LIMIT_S", 0.2)
     monkeypatch.setenv("WAKEFUL_KAFKA", "127.0.0.1:1")

@@ -202,7 +202,7 @@ WHY = "refund may not be carried out: forbidden by frozen"
 APPROVED = (
     replace(CALLED, activity_id="1.3", step=3, approval="granted", proposal_id="1.2-ab"),
     r.ActivityRetryScheduled("1.3", 2, AT_MS + 30_000, DIED, "w1"),
-    replace(r.ActivityRetried("1.3", 2), withheld_ms=5_000),
+    replace(r.ActivityRetried("1.3", 2), withheld_ms=5_000, policy_ids=("frozen",)),
     r.ApprovalVoided("1.2-ab", "authority", (WHY,)),
     replace(ASKED, proposal_id="1.3.2-cd", supersedes="1.2-ab", activity_id="1.3", because=(WHY,)),
 )
@@ -215,7 +215,9 @@ def test_an_attempt_that_was_not_dispatched_says_why_and_that_it_was_asked_again
         tell(history(*OPENED, ASKED, granted, *APPROVED, again, r.ActivityRetried("1.3", 2)))
     )
     assert told[-3].endswith(f": sue approved it, after 1.0 s: void, since {WHY}")
-    assert told[-2].endswith(f"; attempt 2 was not dispatched: {WHY}; asked again; attempt 2 began")
+    assert told[-2].endswith(
+        f"; attempt 2 was withheld by frozen, until it is approved: {WHY}; asked again; attempt 2 began"
+    )
     assert told[-1].startswith("asked supervisor to approve refund (7), since refund may not")
 
 
@@ -224,23 +226,24 @@ def test_what_policy_asks_for_by_itself_and_what_is_given_back_is_told():
     first = replace(CALLED, withheld_ms=5_000)
     asked = replace(ASKED, activity_id="1.1", because=(WHY,))
     (*_, called, _) = lines(tell(history(*OPENED, first, asked)))
-    assert called.endswith(f"attempt 1 was not dispatched: {WHY}; asked")
+    assert called.endswith(f"attempt 1 was withheld, until it is approved: {WHY}; asked")
     back = r.ActivityReturned("1.1", 1, "authority_stale", "w1", withheld_ms=5_000)
     (*_, called, _) = lines(tell(history(*OPENED, CALLED, back, asked)))
-    assert "attempt 1 was given back unrun (authority_stale); attempt 2 was not" in called
+    assert "attempt 1 was given back unrun (authority_stale); attempt 2 was withheld" in called
 
 
 def test_a_withheld_activity_waits_for_an_approval_and_says_why(capsys):
     granted = r.ApprovalGranted("1.2-ab", b"d" * 32, "")
     events = history(*OPENED, ASKED, granted, *APPROVED)
     what = found({"tainted_by": ["read_page"]})
-    what.approvals.append({"proposal_id": "1.3.2-cd", "because": [WHY]})
+    what.approvals.append({"proposal_id": "1.3.2-cd", "activity_id": "1.3", "because": [WHY]})
     told = explained(what, tell(events), folded(events))
     _show(told, 5)
     out = capsys.readouterr().out
     assert "activity refund (1.3)" in out
     assert "; waits for approval" in out
     assert f"policy asks, since {WHY}" in out
+    assert f"withheld, since {WHY}" in out
     assert "'wakeful approval approve 1.3.2-cd --session s1'" in out
     assert "untrusted" not in out
     _show({**told, "tainted_by": ["read_page"]}, 5)

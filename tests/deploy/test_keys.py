@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from wakeful.commands.keyring import ALL_TENANTS, ROLES
 from wakeful.deploy.cli.main import invoke
 from wakeful.deploy.keyfile import read_keys
 
@@ -66,6 +67,10 @@ def test_a_key_is_made_for_what_it_is_told(cli, tmp_path) -> None:
         (("--days", "99999999999"), "--days': it should be less than or equal to 36500"),
         (("--days", "nan"), "--days': it should be less than or equal to 36500"),
         (("--role", "publisher", "--tenant", "acme"), "a policy set speaks of all"),
+        (("--role", "processor", "--tenant", "acme"), "it wakes the sessions of all"),
+        (("--role", "worker", "--actor", "sue"), "a worker speaks as worker:ITS-NAME alone"),
+        (("--role", "processor", "--actor", "sue"), "a processor speaks for nobody"),
+        (("--actor", "sue"), "give --role client or gateway or publisher"),
     ],
 )
 def test_what_cannot_be_a_key_changes_nothing(cli, tmp_path, wrong, told) -> None:
@@ -74,10 +79,30 @@ def test_what_cannot_be_a_key_changes_nothing(cli, tmp_path, wrong, told) -> Non
     assert not (tmp_path / "keys.json").exists()
 
 
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("algorithm", ["hmac-sha256", "ed25519"])
+@pytest.mark.parametrize("tenant", [None, "acme"])
+@pytest.mark.parametrize("actor", [None, "sue", "worker:w1"])
+def test_each_key_that_is_made_signs_something_that_its_role_says(
+    cli, tmp_path, role, algorithm, tenant, actor
+) -> None:
+    options = {"--role": role, "--algorithm": algorithm, "--tenant": tenant, "--actor": actor}
+    code, _, err = cli("new", *(x for o in options.items() if o[1] is not None for x in o))
+    if code:
+        assert (code, "leave --" in err) == (2, True)
+        return
+    (key,) = read_keys(tmp_path / "keys.json").keys
+    speaker = {"worker": "worker:w1", "processor": "engine"}.get(role, actor or "ann")
+    on = ALL_TENANTS if role == "publisher" else tenant or "beta"
+    assert all(key.vouches_for(on, kind, speaker) for kind in ROLES[role])
+    if role == "processor":
+        assert key.tenants is None
+
+
 def test_what_one_tenant_needs_has_no_key_for_policies_which_speak_of_all(cli, tmp_path) -> None:
     assert cli("new", "--tenant", "acme")[0] == 0
     roles = [key.role for key in read_keys(tmp_path / "keys.json").keys]
-    assert roles == ["client", "worker", "processor"]
+    assert roles == ["client", "worker"]
 
 
 def test_retired_and_revoked_are_shown_and_revoked_is_for_good(cli) -> None:

@@ -96,3 +96,12 @@ def test_nothing_found_is_told_and_a_session_that_is_not_there_is_named(views, c
     assert "no such steps" in capsys.readouterr().err
     assert invoke(("ledger", "nobody")) == Exit.NOT_FOUND
     assert "no session 'nobody'" in capsys.readouterr().err
+
+
+def test_a_session_may_be_named_by_an_option_too(views, capsys):
+    for way in (("s1",), ("--session", "s1"), ("s1", "--session", "s1")):
+        views.asked = {}
+        assert invoke(["ledger", *way]) == Exit.DONE
+        assert views.asked["session_id"] == "s1"
+    assert invoke(["ledger", "s1", "--session", "s2"]) == Exit.USAGE
+    assert "sessions s1 and s2 are both named" in capsys.readouterr().err

@@ -10,18 +10,27 @@ from typing import Any
 import pytest
 from tests.commands.keys import identity, key
 
-from wakeful.commands.identity import INSECURE
+from wakeful.commands.identity import INSECURE, Insecure
 from wakeful.commands.keyring import NoKey
 from wakeful.commands.policy import EVERYBODY, NOBODY
 from wakeful.deploy.cli.main import invoke
 from wakeful.deploy.exits import Exit, Stopped
-from wakeful.deploy.policies import publish, show, unpublished, wait_until_seen
+from wakeful.deploy.policies import (
+    TRIES_MAX,
+    publish,
+    publish_next,
+    show,
+    taken_over,
+    unpublished,
+    wait_until_seen,
+)
 from wakeful.deploy.settings import Settings, load_settings
 from wakeful.events import records as r
 from wakeful.events.codec import encode_control
 from wakeful.events.headers import record_headers
 from wakeful.events.log.memory import MemoryLog
 from wakeful.processors.control import POLICY_KEY, seen_key
+from wakeful.processors.policies.sets import default_policies
 
 SETTINGS = Settings(kafka="b:1", namespace="desk")
 SET = 'policies = ["default"]\n[roles.local]\nsupervisor = ["sue"]\n'
@@ -38,7 +47,10 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
+def run(capsys: pytest.CaptureFixture[str], alone: Path) -> Run:
+    """Runs a command by its own settings, whatever the environment says."""
+    del alone
+
     def one(*arguments: str) -> tuple[int, str, str]:
         code = invoke(["policy", *arguments])
         out, err = capsys.readouterr()
@@ -61,8 +73,24 @@ def log() -> MemoryLog:
     return log
 
 
-def made(version: int = 1) -> r.PolicyPublished:
-    return r.PolicyPublished(version, 0, "root", "", "", (), ())
+@pytest.fixture
+def at_desk(log: MemoryLog, run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """The same beside this log, where everybody is believed and no processor lives."""
+
+    @contextmanager
+    def opened(_given: Settings) -> Iterator[MemoryLog]:
+        yield log
+
+    monkeypatch.setattr("wakeful.deploy.cli.policy.kafka", opened)
+    monkeypatch.setattr("wakeful.events.log.kafka_survey.members", lambda *_: [])
+    given = {"KAFKA": "b:1", "NAMESPACE": "desk", "TENANT": "acme", "INSECURE": "1"}
+    for name, value in given.items():
+        monkeypatch.setenv(f"WAKEFUL_{name}", value)
+    return run
+
+
+def made(version: int = 1, by: str = "root") -> r.PolicyPublished:
+    return r.PolicyPublished(version, 0, by, "", default_policies(), (), ())
 
 
 def put(log: MemoryLog, key: bytes, record: Any) -> None:
@@ -199,20 +227,92 @@ def test_everybody_may_on_the_local_stack_alone_while_nothing_is_published(tmp_p
 
 @pytest.mark.parametrize("form", [(), ("--json",)])
 def test_who_has_a_role_in_another_tenant_is_shown_to_operators_alone(
-    log: MemoryLog, run: Run, monkeypatch: pytest.MonkeyPatch, form: tuple[str, ...]
+    log: MemoryLog, at_desk: Run, form: tuple[str, ...]
 ) -> None:
     roles = tuple(r.RoleMembers(one, "boss", (f"boss-of-{one}",)) for one in ("acme", "beta"))
     publish(log, SETTINGS, replace(made(), roles=roles), INSECURE)
-
-    @contextmanager
-    def opened(_given: Settings) -> Iterator[MemoryLog]:
-        yield log
-
-    monkeypatch.setattr("wakeful.deploy.cli.policy.kafka", opened)
-    monkeypatch.setattr("wakeful.events.log.kafka_survey.members", lambda *_: [])
-    for name, value in {"KAFKA": "b:1", "NAMESPACE": "desk", "TENANT": "acme"}.items():
-        monkeypatch.setenv(f"WAKEFUL_{name}", value)
-    code, out, _ = run("show", *form)
+    code, out, _ = at_desk("show", *form)
     assert (code, "boss-of-acme" in out, "beta" in out) == (Exit.DONE, True, False)
-    _, out, _ = run("show", "--all-tenants", *form)
+    _, out, _ = at_desk("show", "--all-tenants", *form)
     assert "boss-of-beta" in out
+
+
+UNLOADABLE = replace(made(2, "bob"), policies='@id("x") permit (principal, action, resource')
+
+
+def test_a_set_that_processors_cannot_load_is_told_and_the_last_good_one_is_shown(
+    log: MemoryLog, at_desk: Run
+) -> None:
+    publish(log, SETTINGS, made(1), INSECURE)
+    publish(log, SETTINGS, UNLOADABLE, INSECURE)
+    code, out, err = at_desk("show")
+    assert (code, "approver-has-the-role" in out) == (Exit.DONE, True)
+    assert "the set at offset 1, version 2 by bob, cannot be loaded by processors (" in err
+    assert "so the last good one stays in force" in err
+    told = json.loads(at_desk("show", "--json")[1])
+    assert (told["version"], told["offset"]) == (1, 0)
+    assert "cannot be loaded by processors" in told["damaged"]
+
+
+def test_where_none_before_it_can_be_loaded_nobody_may_decide(log: MemoryLog, at_desk: Run) -> None:
+    publish(log, SETTINGS, UNLOADABLE, INSECURE)
+    _, _, err = at_desk("show")
+    assert "so nobody may decide approvals: publish a set" in err
+    assert "no policy is published" not in err
+
+
+class Racing(Insecure):
+    """Somebody else publishes between a look at the newest version and our record, so often."""
+
+    def __init__(self, log: MemoryLog, times: int) -> None:
+        self._log, self._times = log, times
+
+    def sign_policy(
+        self, published: r.PolicyPublished, topic: str, key: bytes, value: bytes
+    ) -> tuple[Any, ...]:
+        if self._times:
+            self._times -= 1
+            publish(self._log, SETTINGS, made(published.version, "bob"), INSECURE)
+        return super().sign_policy(published, topic, key, value)
+
+
+@pytest.mark.parametrize("times", [0, 1, 2])
+def test_of_two_who_publish_at_once_each_has_a_version_of_its_own(
+    log: MemoryLog, times: int
+) -> None:
+    published, offset = publish_next(log, SETTINGS, made(), Racing(log, times))
+    shown = show(log, SETTINGS, INSECURE)
+    assert (shown.published, shown.offset) == (published, offset)
+    before = [version for at, version in shown.versions.items() if at < offset]
+    assert published.version not in before
+    assert taken_over(log, SETTINGS, published, offset, INSECURE) == ""
+
+
+def test_who_is_outdone_each_time_is_told_and_stops(log: MemoryLog) -> None:
+    with pytest.raises(Stopped, match="others published 10 times") as stopped:
+        publish_next(log, SETTINGS, made(), Racing(log, TRIES_MAX))
+    assert stopped.value.code == Exit.REFUSED
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_whose_set_was_replaced_meanwhile_is_told_by_whom(
+    log: MemoryLog, at_desk: Run, file: Path, monkeypatch: pytest.MonkeyPatch, form: tuple[str, ...]
+) -> None:
+    def another(*_: object) -> list[str]:
+        if len(log.dump(SETTINGS.topics.control)) == 1:
+            publish(log, SETTINGS, made(2, "bob"), INSECURE)
+        return []
+
+    monkeypatch.setattr("wakeful.events.log.kafka_survey.members", another)
+    code, out, err = at_desk("publish", str(file), *form)
+    assert (code, out) == (Exit.REFUSED, "")
+    assert "version 1 at offset 0 was published and is in force no more" in err
+    assert "version 2 by bob at offset 1 took its place" in err
+
+
+def test_what_is_in_force_is_the_version_that_is_printed(
+    log: MemoryLog, at_desk: Run, file: Path
+) -> None:
+    publish(log, SETTINGS, made(4), INSECURE)
+    code, out, _ = at_desk("publish", str(file))
+    assert (code, out.startswith("version 5 at offset 1: ")) == (Exit.DONE, True)

@@ -34,9 +34,8 @@ pytestmark = [pytest.mark.kafka]
 APP = str(Path(__file__).with_name("desk_app.py"))
 QUEUES = ["default", "payments"]
 LIMIT_S = 30.0
-FREEZE = (
-    '@id("frozen") forbid (principal, action == Action::"execute", resource == Tool::"refund");'
-)
+FREEZE = """@id("frozen") forbid (principal, action == Action::"execute", resource == Tool::"refund")
+unless { context.approved_by.contains(Actor::"local/dora") };"""
 
 
 class Desk:

@@ -53,6 +53,7 @@ def test_its_kinds_of_failure_are_those_of_workers_and_of_the_engine() -> None:
     of_the_engine = {
         "returned",
         "unapproved",
+        "forbidden",
         "unapproved_action",
         "uncertain",
         "undone",
@@ -66,7 +67,7 @@ def test_its_kinds_that_are_tried_again_are_those_of_the_engine() -> None:
     rows = re.findall(r"^\| (`.*?) \| (yes|no)\b", section, re.MULTILINE)
     told = {kind: again for kinds, again in rows for kind in re.findall(r"`(\w+)`", kinds)}
     assert {kind for kind, again in told.items() if again == "yes"} == RETRIED_KINDS
-    assert {*KINDS, "returned", "unapproved"} == set(told)
+    assert {*KINDS, "returned", "unapproved", "forbidden"} == set(told)
 
 
 def test_its_options_of_a_retry_and_their_defaults_are_those_of_the_code() -> None:

@@ -19,9 +19,11 @@ from wakeful.processors.policies.cedar import load
 
 SUE = (r.RoleMembers("acme", "supervisor", ("sue",)), r.RoleMembers("acme", "reviewer", ("rob",)))
 BOB = (r.RoleMembers("acme", "supervisor", ("bob",)), r.RoleMembers("acme", "reviewer", ("rob",)))
-FREEZE = (
-    '@id("frozen") forbid (principal, action == Action::"execute", resource == Tool::"refund");'
-)
+FREEZE = """@id("frozen") forbid (principal, action == Action::"execute", resource == Tool::"refund")
+unless { context.approved_by.contains(Actor::"acme/dora") };"""
+"""What only dora's approval would let go, and she has not approved it."""
+STOP = '@id("stopped") forbid (principal, action == Action::"execute", resource == Tool::"refund");'
+"""What no approval would let go."""
 STRICT = """@id("strict") forbid (principal, action == Action::"decide", resource == Tool::"refund")
 when { context.channel == "fax" };"""
 

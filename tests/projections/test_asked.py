@@ -9,7 +9,7 @@ import pytest
 from wakeful.events import records as r
 from wakeful.events.codec import decode_event
 from wakeful.projections import asked as module
-from wakeful.projections.database import connect
+from wakeful.projections.connection import connect
 from wakeful.projections.postgres import PostgresViews
 from wakeful.projections.projector import Projector
 from wakeful.projections.queries import Queries

@@ -270,6 +270,7 @@ def test_the_views_of_an_older_version_are_replaced_where_they_are(installed, vi
             connection.execute(f"DROP VIEW {where}")
             connection.execute(f"CREATE VIEW {where} AS SELECT {old} FROM ({made.rstrip(';')}) m")
             connection.execute(f"CREATE VIEW {where}_mine AS SELECT * FROM {where}")
+        connection.execute(Schemas(namespace).fill("COMMENT ON SCHEMA {lock} IS 'made by other'"))
     install(url, namespace)
     with Queries(url, namespace) as queries:
         assert (queries.ledger(status="uncertain"), queries.sessions()) == ([], [])
@@ -293,7 +294,8 @@ def test_nothing_of_a_namespace_is_left_when_it_is_dropped(installed):
 
 
 @pytest.mark.parametrize(
-    "namespace", ["public", "pg_x", "information_schema", "a_v1", "A", "a b", 'a"; DROP', "x" * 59]
+    "namespace",
+    ["public", "pg_x", "information_schema", "a_v1", "a_lock", "A", "a b", 'a"; DROP', "x" * 59],
 )
 def test_a_namespace_that_cannot_name_a_schema_is_refused(namespace):
     with pytest.raises(InvalidKey, match="cannot name a schema"):
@@ -317,7 +319,7 @@ def test_every_view_and_every_column_of_it_is_explained(installed):
         ).fetchall()
     assert {name for name, _ in views} == {
         *("sessions", "approvals", "ledger", "activities", "timers", "outcomes", "refusals"),
-        *("gaps", "positions", "lag"),
+        *("gaps", "positions", "lag", "stretches"),
     }
     assert all(text for _, text in views)
     sentences = dict(views)

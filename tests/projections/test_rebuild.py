@@ -109,7 +109,7 @@ def schemas_of(installed):
 
 def assert_in_place(installed, scribe):
     assert list(differences(stored_rows(*installed), rebuild_rows(scribe.events))) == []
-    assert schemas_of(installed) == {"", "_v5"}
+    assert schemas_of(installed) == {"", "_lock", "_v6"}
     assert is_shown(*installed)
     with Queries(*installed) as queries:
         assert queries.positions() == scribe.ends
@@ -248,7 +248,8 @@ def end_backends(installed):
         connection.execute(
             "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity "
             "WHERE datname = current_database() AND pid <> pg_backend_pid() AND "
-            "pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory')"
+            "pid IN (SELECT pid FROM pg_locks WHERE relation = %s::regclass)",
+            (Schemas(installed[1]).fill("{lock}.rebuilds").as_string(),),
         )
 
 
@@ -270,8 +271,8 @@ def test_a_run_whose_end_the_database_has_not_noticed_yet_is_waited_for(
     with psycopg.connect(installed[0], autocommit=True) as looking, ThreadPoolExecutor(1) as pool:
         later = pool.submit(list, rebuild().steps())
         while not looking.execute(
-            "SELECT 1 FROM pg_locks JOIN pg_database d ON d.oid = database "
-            "WHERE locktype = 'advisory' AND NOT granted AND datname = current_database()"
+            "SELECT 1 FROM pg_locks WHERE relation = %s::regclass AND NOT granted",
+            (Schemas(installed[1]).fill("{lock}.rebuilds").as_string(),),
         ).fetchone():
             assert not later.done(), later.exception()
         earlier.close()
@@ -353,7 +354,7 @@ def test_what_a_run_left_can_be_discarded(installed, told, live, rebuild, walk):
     first = rebuild()
     walk(first.steps(), lambda: first.progress.done > 0)
     first.close()
-    assert "_v5b" in schemas_of(installed)
+    assert "_v6b" in schemas_of(installed)
     assert discard_rebuilt(*installed)
     assert not discard_rebuilt(*installed)
     assert_in_place(installed, told)

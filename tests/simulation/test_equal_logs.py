@@ -14,10 +14,11 @@ from wakeful.events.topics import Topics
 from wakeful.processors.handler import CommandHandler
 from wakeful.processors.loop import Loop, LoopSettings
 from wakeful.processors.simulation.actors import DIGEST_KEY, GROUP, NAMESPACE
+from wakeful.processors.simulation.bounds import bounds
 from wakeful.processors.simulation.keyless import identity_of
 from wakeful.processors.simulation.plan import Plan
 from wakeful.processors.simulation.workload import APP, QUEUES
-from wakeful.processors.simulation.world import World, bounds
+from wakeful.processors.simulation.world import World
 
 Line = tuple[int, bytes | None, bytes | None]
 

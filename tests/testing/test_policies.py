@@ -8,9 +8,8 @@ from pydantic import BaseModel
 from wakeful import ActivityError, Message, Needs, Read, Retry, Turn, Write, activity, workflow
 from wakeful.testing import Misuse, Refused, Rehearsal, rehearse
 
-FREEZE = (
-    '@id("frozen") forbid (principal, action == Action::"execute", resource == Tool::"refund");'
-)
+FREEZE = """@id("frozen") forbid (principal, action == Action::"execute", resource == Tool::"refund")
+unless { context.approved_by.contains(Actor::"rehearsal/dora") };"""
 SUE = {"supervisor": ["sue"], "reviewer": ["rob"]}
 
 

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 
 from ....events.errors import Transient
-from ....events.log.protocol import (
-    Isolation,
-    Log,
-    Place,
-    Reader,
-    Record,
-)
+from ....events.log.protocol import Place, Reader, Record
+from ...telling.stretches import Readers
 from .hub import told_of
 from .subscriptions import Told
 
@@ -27,77 +20,41 @@ EMPTY_POLLS_MAX = 25
 """Polls without an answer before a page is given up, and asked for again."""
 
 
-class Readers:
-    """A few readers that are used again and again: to make one takes longer than to read a page. From any thread."""
-
-    def __init__(self, log: Log, idle_max: int) -> None:
-        self._log, self._idle_max = log, idle_max
-        self._lock = threading.Lock()
-        self._idle: list[Reader] = []
-
-    @contextmanager
-    def lent(self) -> Iterator[Reader]:
-        """One that nobody else uses; one that met a fault is not lent again."""
-        with self._lock:
-            found = self._idle.pop() if self._idle else None
-        reader = found or self._log.reader(Isolation.COMMITTED)
-        try:
-            yield reader
-            reader.assign({})  # else it would go on and fetch
-        except BaseException:
-            reader.close()
-            raise
-        with self._lock:
-            if len(self._idle) < self._idle_max:
-                self._idle.append(reader)
-                return
-        reader.close()
-
-    def close(self) -> None:
-        """Frees those that are not lent."""
-        with self._lock:
-            idle, self._idle = self._idle, []
-        for reader in idle:
-            reader.close()
+Part = Mapping[Place, tuple[int, int]]
+"""Where to begin in each partition, and where to end: what lies there and above is not read."""
 
 
 class History:
-    """Committed records from some positions to others. For one thread at a time."""
+    """Committed records of some parts of the log, one part after another. For one thread at a time."""
 
     def __init__(
-        self,
-        readers: Readers,
-        starts: Mapping[Place, int],
-        ends: Mapping[Place, int],
-        wants: Callable[[Record], bool],
+        self, readers: Readers, parts: Sequence[Part], wants: Callable[[Record], bool]
     ) -> None:
-        """Each start has an end; what lies at it and above is not read."""
         self._readers, self._wants = readers, wants
-        self._ends, self._positions = dict(ends), dict(starts)
+        self._parts = [dict(part) for part in parts]
 
     @property
     def done(self) -> bool:
         """Whether all of it was read."""
-        return not self._left()
+        while self._parts and not any(at < end for at, end in self._parts[0].values()):
+            del self._parts[0]
+        return not self._parts
 
     def page(self) -> list[Told]:
         """The next events, in order per partition; a fault leaves it where it was, and the next call asks again.
 
         `OffsetGone` where the log does not have them any more, `Transient` or a `LogFault` where it does not answer.
         """
-        left = self._left()
-        if not left:
+        if self.done:
             return []
         with self._readers.lent() as reader:
-            reader.assign(left)
-            found, self._positions = self._read(reader, left)
+            found, self._parts[0] = self._read(reader, self._parts[0])
         return found
 
-    def _read(
-        self, reader: Reader, left: Mapping[Place, int]
-    ) -> tuple[list[Told], dict[Place, int]]:
+    def _read(self, reader: Reader, part: Part) -> tuple[list[Told], dict[Place, tuple[int, int]]]:
         found: list[Told] = []
-        positions, size, passed, silent = dict(self._positions), 0, 0, 0
+        left, size, passed, silent = dict(part), 0, 0, 0
+        reader.assign({place: at for place, (at, end) in part.items() if at < end})
         while len(found) < PAGE_EVENTS and size < PAGE_BYTES and passed < PAGE_RECORDS:
             polled = reader.poll(POLL_RECORDS, POLL_MS)
             silent = 0 if polled else silent + 1
@@ -105,17 +62,15 @@ class History:
                 raise Transient(f"no answer while reading {next(iter(left)).topic}")
             for item in polled:
                 place = Place(item.topic, item.partition)
-                if item.offset >= self._ends[place]:
-                    positions[place] = self._ends[place]
+                end = left[place][1]
+                if item.offset >= end:
+                    left[place] = (end, end)
                 elif isinstance(item, Record):
-                    positions[place] = item.offset + 1
+                    left[place] = (item.offset + 1, end)
                     passed += 1
                     if self._wants(item) and (told := told_of(item)) is not None:
                         found.append(told)
                         size += len(told.data)
-            if all(positions[place] >= self._ends[place] for place in left):
+            if all(at >= end for at, end in left.values()):
                 break
-        return found, positions
-
-    def _left(self) -> dict[Place, int]:
-        return {place: at for place, at in self._positions.items() if at < self._ends[place]}
+        return found, left

@@ -13,8 +13,8 @@ import structlog
 
 from ....events.log.protocol import Log, Place
 from ....events.topics import Topics
+from ...telling.stretches import Readers
 from ..problems import Problem
-from .history import Readers
 from .hub import Hub
 from .subscriptions import Subscription, wake
 from .token_feed import TokenFeed
@@ -36,9 +36,12 @@ logger = structlog.get_logger("wakeful.gateway")
 class Live:
     """Its threads start with the first stream. `end` and `close` from any thread."""
 
-    def __init__(self, log: Log, topics: Topics, *, redis: str | None = None) -> None:
+    def __init__(
+        self, log: Log, topics: Topics, readers: Readers, *, redis: str | None = None
+    ) -> None:
+        """`readers` are closed by whoever made them, after this."""
         self.log, self.topics = log, topics
-        self.readers = Readers(log, READERS_MAX)
+        self.readers = readers
         self.ending = False
         """Whether the process ends, and all streams with it."""
         self._hub = Hub(log, topics)
@@ -115,7 +118,6 @@ class Live:
         if self._feed is not None:
             self._feed.close()
         self._threads.shutdown(wait=True, cancel_futures=True)
-        self.readers.close()
 
 
 def _feed_of(redis: str | None, namespace: str) -> TokenFeed | None:

@@ -18,9 +18,6 @@ from .live import Live
 from .streams import StartsTooLate, Stream
 from .subscriptions import Told, Wanted
 
-SKEW_MS = 60_000
-"""A record's own time may be that of a clock that is behind the log's."""
-
 ENDINGS = {
     r.SessionCompleted: Status.COMPLETED,
     r.SessionFailed: Status.FAILED,
@@ -30,12 +27,16 @@ ENDINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the views say of a session: so many events by then, the times of the first and the last, what it runs."""
+    """What the views say of a session: how it stands, where its events lie, what it runs."""
 
     seq: int
-    opened_ms: int
-    updated_ms: int
+    """Its last event in `stretches`; what is known beside is of that event, or of a later one."""
     status: str
+    status_seq: int
+    """The last event that its status is of."""
+    stretches: Sequence[tuple[int, int]]
+    """First and last offsets of runs of events, in order, from the first event that is asked for to the last; see
+    `projections.stretches`. Empty where nobody knows."""
     running: Mapping[str, int]
     """The newest attempt of each open activity, by its id."""
 
@@ -62,17 +63,26 @@ class SessionStream(Stream):
         self._status = known.status
         self._begins_at = known.seq if after >= known.seq else after + 1
         """The event that history holds at the latest."""
-        self._since_ms = (known.updated_ms if after >= known.seq else known.opened_ms) - SKEW_MS
+        self._whole = not known.stretches
+        """Whether the partition is read from its beginning: the views do not say where the events lie."""
 
     def _history(self) -> History:
         live, own = self._live, self._key
         place = Place(live.topics.events, partition_of(own, len(self._ends)))
-        start = live.log.offsets_at([place], max(0, self._since_ms))[place]
         end = self._ends[place]
         if self._after > self._known.seq:
             # Another gateway may have been ahead of this one: whether that event exists, the log itself says.
             end = max(end, live.log.ends([place], Isolation.COMMITTED)[place][1])
-        return History(live.readers, {place: start}, {place: end}, lambda record: record.key == own)
+        parts = [{place: span} for span in self._spans(place, end)]
+        return History(live.readers, parts, lambda record: record.key == own)
+
+    def _spans(self, place: Place, end: int) -> list[tuple[int, int]]:
+        """Runs of its events, and behind them all that the views do not have yet."""
+        if self._whole:
+            return [(self._live.log.ends([place], Isolation.COMMITTED)[place][0], end)]
+        *runs, (first, last) = self._known.stretches
+        newest = last if self._after >= self._known.seq else first
+        return [(first, last + 1) for first, last in runs] + [(newest, max(end, last + 1))]
 
     def _frames(self, events: Sequence[Told]) -> bytes:
         parts: list[bytes] = []
@@ -101,12 +111,12 @@ class SessionStream(Stream):
         return b""
 
     def _check_start(self, seq: int) -> None:
-        """Looks further back where clocks differ so much that the history found begins after what it must hold."""
-        if seq > self._begins_at and self._since_ms > 0:
-            self._since_ms = 0
+        """Reads all where the views were wrong about where the events lie."""
+        if seq > self._begins_at and not self._whole:
+            self._whole = True
             raise StartsTooLate
 
     def _final(self) -> bytes | None:
-        if self._status not in ENDED:
+        if self._status not in ENDED or self._seq < self._known.status_seq:
             return None
         return told("end", status=str(self._status), seq=self._seq)

@@ -37,7 +37,8 @@ class TenantStream(Stream):
 
     def _history(self) -> History:
         self._positions = {**self._ends, **(self._after or {})}
-        return History(self._live.readers, self._positions, self._ends, self._wants)
+        part = {place: (at, self._ends[place]) for place, at in self._positions.items()}
+        return History(self._live.readers, [part], self._wants)
 
     def _wants(self, record: Record) -> bool:
         try:

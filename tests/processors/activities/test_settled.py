@@ -6,6 +6,7 @@ from tests.commands.keys import identity, key, signed
 from wakeful.commands.models import Command, CommandHeader, CompleteActivity, SendMessage
 from wakeful.commands.wire import encode_command
 from wakeful.events.headers import record_headers
+from wakeful.events.keys import partition_of
 from wakeful.events.log.protocol import Place
 from wakeful.events.payloads import json_payload
 from wakeful.processors.activities import settled as settled_module
@@ -25,9 +26,11 @@ def command(body=None, *, session="s1", command_id="acme/s1/1/1#1"):
     return encode_command(Command(header, body))
 
 
-def put_command(bench, encoded, *, key=b"acme/s1", headers=None):
+def put_command(bench, encoded, *, key=b"acme/s1", headers=None, partition=None):
     headers = record_headers(encoded, "acme/s1/1/1#1") if headers is None else headers
-    bench._producer.produce(bench.topics.commands, key=key, value=encoded.value, headers=headers)
+    bench._producer.produce(
+        bench.topics.commands, key=key, value=encoded.value, headers=headers, partition=partition
+    )
     bench._producer.flush(1_000)
 
 
@@ -84,6 +87,19 @@ def test_a_stranger_cannot_make_a_worker_skip_a_task(bench, hands):
     put_command(bench, command(session="s2"), key=b"acme/s1")
     hands().work()
     assert bench.desk.calls.of("find_order") == ["A1"]
+
+
+@pytest.mark.parametrize("away", [0, 1, 2, 3])
+def test_a_result_that_was_copied_to_another_partition_settles_nothing(bench, hands, away):
+    """There it is a dead letter: a worker that believed it would leave its session waiting."""
+    home = partition_of(b"acme/s1", bench.log.partitions(bench.topics.commands))
+    bench.put(*orders(bench, 1))
+    put_command(bench, command(), partition=(home + away) % 4)
+    hand = hands()
+    hand.work()
+    assert hand.core._settled.scans == 1
+    assert hand.core.counts.already_settled == (1 if away == 0 else 0)
+    assert bench.desk.calls.of("find_order") == ([] if away == 0 else ["A1"])
 
 
 def test_results_that_nobody_asks_for_are_not_kept(bench, hands):

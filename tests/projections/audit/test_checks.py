@@ -64,6 +64,32 @@ def test_2_a_record_in_another_partition_is_found(begin, found):
     assert found(chronicle.evidence(outcomes=[moved, *rest])) == {2}
 
 
+def test_2_an_event_in_another_partition_is_found(begin, found):
+    chronicle = begin().story()
+    *before, last = chronicle.scribe.records
+    moved = replace(last, partition=1 - last.partition, offset=0)
+    assert 2 in found(chronicle.evidence(events=[*before, moved]))
+
+
+def test_2_a_session_that_was_begun_again_in_another_partition_is_found(begin, found):
+    """As by a processor that takes copied commands where it finds them: each partition for itself is in order."""
+    chronicle = begin().story()
+    events = chronicle.scribe.records
+    again = [replace(one, partition=1 - one.partition) for one in events]
+    violations = audit(chronicle.evidence(events=[*events, *again]), asked_by(decode_command))
+    homeless = [one for one in violations if one.invariant == 2]
+    assert len(homeless) == len(again)
+    assert {one.session for one in homeless} == {"acme/s1"}
+    assert f"expected {events[0].partition}" in str(homeless[0])
+
+
+def test_2_a_snapshot_in_another_partition_is_found(begin, found):
+    chronicle = begin().story()
+    first, *rest = chronicle.snapshots
+    moved = replace(first, partition=1 - first.partition)
+    assert 2 in found(chronicle.evidence(snapshots=[moved, *rest]))
+
+
 def test_2_a_key_that_is_not_the_envelopes_is_found(begin, found):
     chronicle = begin().story()
     records = chronicle.scribe.records

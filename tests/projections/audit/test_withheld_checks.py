@@ -5,7 +5,10 @@ from dataclasses import replace
 import pytest
 
 from wakeful.commands import models as m
+from wakeful.commands.wire import decode_command
 from wakeful.events import records as r
+from wakeful.events.state import NEVER_MS
+from wakeful.projections.audit import asked_by, audit
 
 from .conftest import DIGEST
 from .tampering import on, without
@@ -183,3 +186,12 @@ def test_26_another_attempt_on_an_approval_that_is_void_is_found(told, found):
         return [body, r.ActivityRetried("1.3", 2, deadline_ms=1)]
 
     assert 26 in found(told(on(r.ApprovalVoided, gone_on)).evidence())
+
+
+def test_26_what_no_approval_releases_and_people_are_asked_about_is_found(told):
+    chronicle = told(withholding(lambda b: [replace(b, withheld_ms=NEVER_MS)]))
+    broken = audit(chronicle.evidence(), asked_by(decode_command))
+    assert {(one.invariant, one.sentence) for one in broken} >= {
+        (26, "activity 1.3 is asked about, and no approval can release it"),
+        (26, "activity 1.3 is forbidden whoever approves it, and goes on"),
+    }

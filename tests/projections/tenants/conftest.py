@@ -16,6 +16,7 @@ from wakeful.projections.postgres import PostgresViews
 from wakeful.projections.projector import Projector
 from wakeful.projections.rows import TABLES
 from wakeful.projections.schemas import Schemas
+from wakeful.projections.stretches import APART
 
 from ..conftest import ListReader, Scribe, finish
 
@@ -42,7 +43,7 @@ def decode(record):
 
 @pytest.fixture(scope="module")
 def told():
-    """Stories of three tenants, and a timer and a refusal for each, so that no table is empty for any of them."""
+    """Stories of three tenants, and a timer, a refusal and a far event for each, so that no table is empty for any."""
     scribe = Scribe()
     scribe.tell_many(20, random.Random(11))
     for tenant in (MINE, THEIRS):
@@ -50,6 +51,8 @@ def told():
         scribe.add(key, r.SessionOpened("desk"))
         scribe.add(key, r.ReplySent(1, 1, scribe.payload(f"secret of {tenant}")))
         scribe.add(key, REFUSED)
+        for place in scribe.places:
+            scribe.ends[place] += APART
         scribe.add(key, r.TimerSet("1.9", 1, 9, 1 << 42))
     scribe.commit()
     return scribe
@@ -59,7 +62,9 @@ def told():
 def filled(postgres_url, told):
     """The database's URL, with rows of all tenants, and with statistics as a database that runs has them."""
     install(postgres_url, NAMESPACE)
+    loosen(postgres_url)
     project(postgres_url, told)
+    archived(postgres_url)
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute("ANALYZE")
     yield postgres_url
@@ -67,16 +72,44 @@ def filled(postgres_url, told):
 
 
 @pytest.fixture(scope="module")
-def ann(filled):
-    """The URL of a login for one tenant."""
+def made(filled):
     return as_login(filled, "ann", logins.grant(filled, NAMESPACE, "ann", tenant=MINE))
 
 
-def project(url, told):
-    views = PostgresViews(url, NAMESPACE)
+@pytest.fixture
+def ann(filled, made):
+    """The URL of a login for one tenant, of which the database asks as little as it can."""
+    loosen(filled)
+    return made
+
+
+def loosen(url):
+    """Gives readers what this database would refuse them by itself: rows are to be kept apart even then."""
+    with psycopg.connect(url) as connection:
+        connection.execute(SCHEMAS.fill("GRANT USAGE ON SCHEMA {live} TO {app}, {people}"))
+        database = sql.Identifier(connection.info.dbname)
+        granted = sql.SQL("GRANT TEMPORARY ON DATABASE {} TO ").format(database)
+        connection.execute(granted + SCHEMAS.fill("{people}"))
+        if connection.execute("SELECT FROM pg_event_trigger WHERE evtname = 'apart_sql'").rowcount:
+            connection.execute(SCHEMAS.fill("ALTER EVENT TRIGGER {people} DISABLE"))
+
+
+def project(url, told, namespace=NAMESPACE):
+    views = PostgresViews(url, namespace)
     projector = Projector(ListReader(told), views, told.places, decode)
     finish(projector.steps(), lambda: projector.caught_up)
     views.close()
+
+
+def archived(url):
+    """A session of each tenant is in an archive."""
+    insert = """
+    INSERT INTO {views}.archived (tenant, session_id, status, seq, finished_at_ms, archived_at, part)
+    VALUES (%s, 'same-name-once', 'Failed', 9, 1, now(), 1)
+    """
+    with psycopg.connect(url) as connection:
+        for tenant in (MINE, THEIRS):
+            connection.execute(SCHEMAS.fill(insert), (tenant,))
 
 
 def as_login(url, name, password):

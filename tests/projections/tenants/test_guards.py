@@ -27,6 +27,7 @@ from .conftest import (
     as_login,
     asked_as,
     decode,
+    loosen,
     relations,
     tenanted,
     tenants_in,
@@ -112,6 +113,9 @@ def test_a_rebuild_keeps_who_may_see_what(filled, told, ann):
                 assert beside
         run.close()
         assert relations(filled) == before
+        with pytest.raises(DENIED, match="for schema"):
+            connection.execute(SCHEMAS.fill("SELECT FROM {live}.sessions"))
+        loosen(filled)
         for relation in tenanted(filled):
             assert tenants_in(connection, relation) == {MINE}
     with asked_as(filled, "SET ROLE {app}") as connection:
