@@ -27,10 +27,10 @@ KEPT_MS = 600_000
 GATHER_S = 0.02
 """Between two calls: pieces that come faster become one token."""
 
-CALL_S = 1.0
+CALL_S = 2.0
 """Longest that one call may take; nobody waits for it but the thread that makes it."""
 
-REST_S = 5.0
+REST_S = 1.0
 """After a failure, so long nothing is told."""
 
 SPEAKERS_MAX = 1_000

@@ -10,12 +10,24 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import urlsplit
 
+import psycopg
+
+from wakeful.commands.client import Client as Commands
+from wakeful.deploy.cli.context import kafka
+from wakeful.deploy.clock import SystemClock
 from wakeful.deploy.gateway.api_keys import changing, new_key
+from wakeful.deploy.identity import identity_of
+from wakeful.deploy.processes import apply_topics, prepare_views
 from wakeful.deploy.settings import Settings
+from wakeful.deploy.supervisor import Supervisor
+
+APP = str(Path(__file__).parents[1] / "live_app.py")
+SECRET = "c4nary-s3cret-0123456789"
 
 TIMEOUT_S = 60.0
 """Machines may be busy."""
@@ -114,6 +126,16 @@ class Gateway:
         body = answer.read()
         connection.close()
         return answer.status, json.loads(body), dict(answer.getheaders())
+
+    def is_watched(self) -> bool:
+        """Whether somebody is connected."""
+        return self.connections() > 0
+
+    def connections(self) -> int:
+        """How many the gateway has not closed."""
+        port, closed = f":{self._port:04X}", {"06", "0A"}  # TIME_WAIT, LISTEN
+        lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        return sum(at[1].endswith(port) and at[3] not in closed for at in lines)
 
     def connection(self) -> http.client.HTTPConnection:
         return http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=TIMEOUT_S)
@@ -218,3 +240,68 @@ class Client:
                 data += value
             elif line.startswith(":"):
                 self.comments += 1
+
+
+@contextmanager
+def live_rig(endpoints, postgres_url, keys, home):
+    """Settings, a supervisor over the app, and a client that speaks for ann of tenant acme."""
+    (home / "secret").write_text(SECRET)
+    settings = Settings(
+        kafka=endpoints.kafka,
+        postgres=postgres_url,
+        redis=endpoints.redis,
+        cluster_id=endpoints.cluster_id,
+        namespace=f"{home.name}n{os.getpid()}",
+        tenant="acme",
+        home=home / "run",
+        open_policy=True,
+        keys=keys,
+    )
+    with kafka(settings, may_be_empty=True) as log:
+        apply_topics(log, settings, ["default"])
+        prepare_views(settings)
+        environ = {**os.environ, "LIVE": str(home)}
+        identity = identity_of(settings, log, role="gateway")
+        with Supervisor(settings, APP, queues=["default"], environ=environ) as supervisor:
+            yield Rig(settings, supervisor, log, identity)
+
+
+class Rig:
+    def __init__(self, settings, supervisor, log, identity):
+        self.settings, self.supervisor = settings, supervisor
+        self._log, self._identity = log, identity
+
+    def commands(self, tenant="acme"):
+        return Commands(
+            self._log,
+            self.settings.topics,
+            tenant=tenant,
+            actor="ann",
+            channel="test",
+            digest_key=self.settings.digest_key,
+            identity=self._identity,
+            now_ms=SystemClock().now_ms,
+        )
+
+    def open(self, *sessions, tenant="acme"):
+        """Opens sessions, and waits until the views have them."""
+        with self.commands(tenant) as client:
+            for one in sessions:
+                client.open("says", one)
+        with psycopg.connect(self.settings.postgres_url, autocommit=True) as asked:
+            until(
+                lambda: (
+                    asked.execute(
+                        f"SELECT count(*) FROM {self.settings.namespace}.sessions "
+                        "WHERE tenant = %s AND session_id = ANY(%s)",
+                        (tenant, list(sessions)),
+                    ).fetchone()
+                    == (len(sessions),)
+                ),
+                "the sessions in the views",
+            )
+
+    def say(self, session, mood="ok", words=("We ", "will ", "see."), pause_ms=0, tenant="acme"):
+        with self.commands(tenant) as client:
+            told = {"session": session, "mood": mood, "words": list(words), "pause_ms": pause_ms}
+            client.send(session, told)

@@ -1,94 +1,20 @@
 """Live streams of a real gateway over real sessions: every event once, tokens of what runs, and nobody else's."""
 
 import json
-import os
 from functools import partial
 from pathlib import Path
-from urllib.parse import urlsplit
 
-import psycopg
 import pytest
 import redis
-from tests.deploy.gateway.live_rig import Client, Gateway, until
-
-from wakeful.commands.client import Client as Commands
-from wakeful.deploy.cli.context import kafka
-from wakeful.deploy.clock import SystemClock
-from wakeful.deploy.identity import identity_of
-from wakeful.deploy.processes import apply_topics, prepare_views
-from wakeful.deploy.settings import Settings
-from wakeful.deploy.supervisor import Supervisor
+from tests.deploy.gateway.live_rig import SECRET, Client, Gateway, live_rig, until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.postgres]
-
-APP = str(Path(__file__).parents[1] / "live_app.py")
-SECRET = "c4nary-s3cret-0123456789"
 
 
 @pytest.fixture(scope="module")
 def rig(endpoints, postgres_url, keys, tmp_path_factory):
-    """Settings, a supervisor over the app, and a client that speaks for ann of tenant acme."""
-    home = tmp_path_factory.mktemp("live")
-    (home / "secret").write_text(SECRET)
-    settings = Settings(
-        kafka=endpoints.kafka,
-        postgres=postgres_url,
-        redis=endpoints.redis,
-        cluster_id=endpoints.cluster_id,
-        namespace=f"live{os.getpid()}",
-        tenant="acme",
-        home=home / "run",
-        open_policy=True,
-        keys=keys,
-    )
-    with kafka(settings, may_be_empty=True) as log:
-        apply_topics(log, settings, ["default"])
-        prepare_views(settings)
-        environ = {**os.environ, "LIVE": str(home)}
-        identity = identity_of(settings, log, role="gateway")
-        with Supervisor(settings, APP, queues=["default"], environ=environ) as supervisor:
-            yield Rig(settings, supervisor, log, identity)
-
-
-class Rig:
-    def __init__(self, settings, supervisor, log, identity):
-        self.settings, self.supervisor = settings, supervisor
-        self._log, self._identity = log, identity
-
-    def commands(self, tenant="acme"):
-        return Commands(
-            self._log,
-            self.settings.topics,
-            tenant=tenant,
-            actor="ann",
-            channel="test",
-            digest_key=self.settings.digest_key,
-            identity=self._identity,
-            now_ms=SystemClock().now_ms,
-        )
-
-    def open(self, *sessions, tenant="acme"):
-        """Opens sessions, and waits until the views have them."""
-        with self.commands(tenant) as client:
-            for one in sessions:
-                client.open("says", one)
-        with psycopg.connect(self.settings.postgres_url, autocommit=True) as asked:
-            until(
-                lambda: (
-                    asked.execute(
-                        f"SELECT count(*) FROM {self.settings.namespace}.sessions "
-                        "WHERE tenant = %s AND session_id = ANY(%s)",
-                        (tenant, list(sessions)),
-                    ).fetchone()
-                    == (len(sessions),)
-                ),
-                "the sessions in the views",
-            )
-
-    def say(self, session, mood="ok", words=("We ", "will ", "see."), pause_ms=0, tenant="acme"):
-        with self.commands(tenant) as client:
-            told = {"session": session, "mood": mood, "words": list(words), "pause_ms": pause_ms}
-            client.send(session, told)
+    with live_rig(endpoints, postgres_url, keys, tmp_path_factory.mktemp("live")) as one:
+        yield one
 
 
 @pytest.fixture
@@ -357,25 +283,18 @@ def test_clients_that_are_gone_leave_no_thread_and_no_socket_behind(rig, gateway
     key = gateway.key("viewer")
     with Client(gateway, "/v1/sessions/g1/stream", key) as first:
         first.until("SessionOpened")
-    until(lambda: connections(gateway) == 0, lambda: f"{connections(gateway)} connections")
+    until(lambda: gateway.connections() == 0, lambda: f"{gateway.connections()} connections")
     threads = len(list(Path(f"/proc/{gateway.pid}/task").iterdir()))
     for _ in range(3):
         clients = [Client(gateway, "/v1/sessions/g1/stream", key) for _ in range(20)]
         for one in clients:
             one.until("SessionOpened")
-        assert connections(gateway) == 20
+        assert gateway.connections() == 20
         for one in clients:
             one.close()
-        until(lambda: connections(gateway) == 0, lambda: f"{connections(gateway)} connections")
+        until(lambda: gateway.connections() == 0, lambda: f"{gateway.connections()} connections")
     # Threads that answer questions are kept, and are as many as were ever needed at once: no more than 40.
     assert len(list(Path(f"/proc/{gateway.pid}/task").iterdir())) <= threads + 45
-
-
-def connections(gateway):
-    """How many the gateway has not closed."""
-    port, closed = f":{urlsplit(gateway.url).port:04X}", {"06", "0A"}  # TIME_WAIT, LISTEN
-    lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
-    return sum(line.split()[1].endswith(port) and line.split()[3] not in closed for line in lines)
 
 
 def test_a_gateway_that_is_told_to_end_does_not_wait_for_its_streams(rig, gateway):
