@@ -1,142 +1,34 @@
 """Streams over a log in memory that commits, aborts and fails while they run: each event once, and everything freed."""
 
 import asyncio
-import json
 import random
 import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 import pytest
-from tests.projections.conftest import Scribe, payload
+from tests.deploy.gateway.log_rig import (
+    DEADLINE_S,
+    TOPICS,
+    Client,
+    SharedLog,
+    Teller,
+    has,
+    nothing,
+    running,
+    stream_of,
+    until,
+)
 
 from wakeful.deploy.gateway.live import hub as hub_module
 from wakeful.deploy.gateway.live import streams
 from wakeful.deploy.gateway.live.live import READERS_MAX, STREAMS_OF_TENANT_MAX, Live
-from wakeful.deploy.gateway.live.of_session import Known, SessionStream
 from wakeful.deploy.gateway.live.of_tenant import TenantStream
 from wakeful.deploy.gateway.live.subscriptions import EVENTS_MAX, Subscription, Wanted
 from wakeful.deploy.gateway.problems import Problem
 from wakeful.deploy.telling.stretches import Readers
 from wakeful.events import records as r
-from wakeful.events.log.memory import MemoryLog
-from wakeful.events.log.protocol import LogFault, OffsetGone
-from wakeful.events.topics import Topics
 from wakeful.projections.tokens import positions_of
-
-TOPICS = Topics("test")
-DEADLINE_S = 30.0
-NOW_MS = 1_800_000_000_000
-
-
-class SharedLog:
-    """A log in memory for several threads; `faults` many of its next reads fail."""
-
-    def __init__(self):
-        self.lock = threading.RLock()
-        self.log = MemoryLog(now_ms=lambda: NOW_MS)
-        self.log.create_topics(TOPICS.specs([], 2))
-        self.faults = 0
-        self.gone = False
-        self.readers = 0
-
-    def __getattr__(self, name):
-        found = getattr(self.log, name)
-
-        def call(*arguments, **named):
-            with self.lock:
-                return found(*arguments, **named)
-
-        return call
-
-    def reader(self, isolation):
-        with self.lock:
-            self.readers += 1
-            return SharedReader(self, self.log.reader(isolation))
-
-
-class SharedReader:
-    def __init__(self, shared, reader):
-        self.shared, self.reader = shared, reader
-
-    def assign(self, positions):
-        with self.shared.lock:
-            self.reader.assign(positions)
-
-    def poll(self, records_max, timeout_ms):
-        with self.shared.lock:
-            if self.shared.faults:
-                self.shared.faults -= 1
-                raise LogFault("the broker is away")
-            if self.shared.gone:
-                self.shared.gone = False
-                raise OffsetGone("deleted")
-            found = self.reader.poll(records_max, timeout_ms)
-        if not found:
-            time.sleep(0.001)
-        return found
-
-    def close(self):
-        with self.shared.lock:
-            self.shared.readers -= 1
-            self.reader.close()
-
-
-class Teller(Scribe):
-    """Writes events into the log, in transactions of which some are aborted."""
-
-    def __init__(self, shared):
-        super().__init__(topic=TOPICS.events, partitions=2)
-        self.shared = shared
-        self.waiting = []
-
-    def append(self, partition, key, value, headers=()):
-        self.waiting.append((partition, key, value, headers))
-
-    def commit(self):
-        told, self.waiting = self.waiting, []
-        with self.shared.lock:
-            producer = self.shared.log.transactional("p")
-            producer.start()
-            for abort in (True, False):
-                producer.begin()
-                for partition, key, value, headers in told:
-                    producer.produce(
-                        self.topic, key=key, value=value, headers=headers, partition=partition
-                    )
-                if abort:
-                    producer.abandon()
-                    producer = self.shared.log.transactional("p")
-                    producer.start()
-            producer.commit()
-            self.shared.log.settle()
-
-    def say(self, session, count=1):
-        for n in range(count):
-            self.add(session, r.MessageReceived(f"m{n}", payload({"text": "hello"})))
-
-
-class Client:
-    """Reads frames of a stream; `last` is the id that it comes back with."""
-
-    def __init__(self):
-        self.events, self.told, self.last = [], [], None
-        self.frames = 0
-
-    async def send(self, data):
-        for part in data.decode().split("\n\n")[:-1]:
-            self.frames += 1
-            lines = dict(line.split(": ", 1) for line in part.split("\n") if line[0] != ":")
-            if "id" in lines:
-                self.last = lines["id"]
-            if "event" not in lines:
-                continue
-            told = (lines["event"], json.loads(lines["data"]))
-            (self.events if "id" in lines else self.told).append(told)
-
-    @property
-    def seqs(self):
-        return [told["seq"] for _, told in self.events]
 
 
 @pytest.fixture
@@ -162,38 +54,6 @@ def live(shared):
 def quick(monkeypatch):
     monkeypatch.setattr(hub_module, "PAUSES_S", (0.001,))
     monkeypatch.setattr(streams, "AGAIN_S", 0.001)
-
-
-def nothing():
-    """Whoever listens may."""
-
-
-def known(seq=0, *, stretches=(), status="Running"):
-    return Known(seq, status, seq, stretches, {})
-
-
-def stream_of(live, session=("acme", "s1"), *, after=0, check=nothing, **given):
-    assert live._hub.is_ready(DEADLINE_S)
-    return SessionStream(live, session, known(**given), after=after, check=check)
-
-
-async def until(true):
-    async with asyncio.timeout(DEADLINE_S):
-        while not true():  # noqa: ASYNC110 what is waited for sets no event
-            await asyncio.sleep(0.002)
-
-
-def has(client, count):
-    return lambda: len(client.events) >= count
-
-
-@contextmanager
-def running(stream, client):
-    task = asyncio.ensure_future(stream.run(client.send))
-    try:
-        yield task
-    finally:
-        task.cancel()
 
 
 def test_every_event_comes_once_wherever_a_stream_begins_between_commits(shared, teller, live):
