@@ -10,7 +10,7 @@ from ...commands.decisions import EDITED
 from ...events import records as r
 from ...events.failures import FORBIDDEN
 from ..exits import Exit
-from .words import resolving
+from ..telling.words import resolving
 
 if TYPE_CHECKING:
     from .watching import Rest

@@ -160,8 +160,8 @@ def test_secrets_of_activities_are_kept_nowhere_and_a_revoked_one_is_not_used_ag
 ) -> None:
     settings, supervisor = leaky
     word = (canary / "word").read_text("utf-8")
-    code, _, _ = cli("session", "open", "leaky", "--session", SESSION)
-    assert code == Exit.DONE
+    code, _, err = cli("session", "open", "leaky", "--session", SESSION)
+    assert code == Exit.DONE, err
     code, out, err = cli("session", "send", SESSION, "go", "--wait", "--timeout", "60")
     assert code == Exit.DONE, err
     assert (canary / "died").exists()

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from tests.processors.desk import Hand
 from tests.processors.test_gate import FREEZE, STOP, policy, retrying
-from wakeful.deploy.cli.story import tell
-from wakeful.deploy.cli.words import event_line
 
 from wakeful.deploy.cli.repeats import add_voids, asked_because
+from wakeful.deploy.telling.story import tell
+from wakeful.deploy.telling.words import event_line
 from wakeful.events import records as r
 
 WHY = "refund may not be carried out: forbidden by frozen"
