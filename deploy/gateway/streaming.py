@@ -62,9 +62,9 @@ def tenant_stream(
     """The same for all sessions of the tenant, of these kinds of events and of these sessions where any are named."""
     shared.live.check(viewer.tenant)
     wanted = Wanted(viewer.tenant, None, frozenset(kind), frozenset(session_id))
-    position = last_event_id or after
+    position = last_event_id or after  # one that is empty is that of views that have nothing yet
     started: dict[Place, int] | None = None
-    if position:
+    if position is not None:
         try:
             started = checked(shared.log, shared.topics, position)
         except LogFault as fault:

@@ -63,19 +63,19 @@ class TenantStream(Stream):
         return HEARTBEAT + reached(token_of(self._positions))
 
 
-def ends_of(log: Log, topics: Topics) -> dict[Place, int]:
-    """The ends of the events as of now."""
-    places = [Place(topics.events, number) for number in range(log.partitions(topics.events))]
-    return {place: end for place, (_, end) in log.ends(places, Isolation.COMMITTED).items()}
-
-
 def checked(log: Log, topics: Topics, token: str) -> dict[Place, int]:
-    """The positions in a token that a client comes back with; `Problem` where it is none of this log's, or too old."""
-    ends = ends_of(log, topics)
+    """The positions in a token that a client comes back with; `Problem` where it is none of this log's, or too old.
+
+    A partition that it does not name is read from its first event on: the views had nothing of it.
+    """
+    places = [Place(topics.events, number) for number in range(log.partitions(topics.events))]
+    bounds = log.ends(places, Isolation.COMMITTED)
+    ends = {place: end for place, (_, end) in bounds.items()}
     try:
-        asked = positions_of(topics.events, token)
+        named = positions_of(topics.events, token)
     except InvalidKey as error:
         raise Problem(422, "invalid_request", str(error)) from None
+    asked = {**{place: first for place, (first, _) in bounds.items()}, **named}
     for place, at in asked.items():
         if at > ends.get(place, -1):
             raise Problem(

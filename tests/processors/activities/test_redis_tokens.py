@@ -162,7 +162,8 @@ def test_what_is_no_token_is_passed_over(endpoints, namespace):
 
 
 @pytest.mark.parametrize("url", ["redis://:secret@127.0.0.1:1/0", "redis://nowhere.invalid/0"])
-def test_an_absent_server_costs_nothing_and_is_left_alone(connect, url):
+def test_an_absent_server_costs_nothing_and_is_left_alone(connect, url, monkeypatch):
+    monkeypatch.setattr(module, "REST_S", 60.0)
     tokens = connect(url)
     with capture_logs() as told:
         for _ in range(1_000):
