@@ -93,10 +93,9 @@ class TokenFeed:
         found = reader.read(positions)
         with self._moved:
             for key, position, token in found:
-                if (
-                    self._positions.get(key) == positions[key]
-                ):  # else somebody asks from the first one on
-                    self._positions[key] = positions[key] = position
+                if self._positions.get(key) != positions[key]:
+                    continue  # somebody new asks from the first one on, and is given no later one before
+                self._positions[key] = positions[key] = position
                 for one in self._watched.get(key, ()):
                     if token is not None and one.push_token(position, token):
                         touched.add(one)
