@@ -33,7 +33,6 @@ from ..events.log.protocol import Fatal, Isolation, Log, LogFault, Place
 from ..events.log.watchdog import Watchdog
 from ..processors.activities.hung import Broken, Hung
 from ..processors.activities.killers import Killers, NoKillers, noted
-from ..processors.activities.leases import Leases, NoLeases
 from ..processors.activities.worker import (
     CONCURRENCY_DEFAULT,
     SYNC_CONCURRENCY_DEFAULT,
@@ -49,6 +48,7 @@ from .blobs import blobs_of, prove_blobs
 from .clock import SystemClock
 from .crash_points import crash_points
 from .exits import Exit, Stopped
+from .hints import opened_leases, opened_tokens
 from .identity import identity_of
 from .own_name import own_name
 from .policies import opened_control
@@ -182,7 +182,11 @@ def run_worker(
     worker_id = name or f"{_host()}-{os.getpid()}"
     prove_blobs(settings)
     client = f"{settings.namespace}.worker.{worker_id}"
-    with opened_log(settings, client) as log, opened_leases(settings, worker_id) as leases:
+    with (
+        opened_log(settings, client) as log,
+        opened_leases(settings, worker_id) as leases,
+        opened_tokens(settings) as tokens,
+    ):
         worker = Worker(
             log,
             settings.topics,
@@ -197,6 +201,7 @@ def run_worker(
             concurrency=concurrency,
             sync_concurrency=sync_concurrency,
             leases=leases,
+            tokens=tokens,
             killers=_killers(settings, name),
             hit=crash_points(settings),
         )
@@ -205,31 +210,6 @@ def run_worker(
         run_until_signalled(worker)
     logger.info("worker ended", worker=worker_id)
     return Exit.DONE
-
-
-@contextmanager
-def opened_leases(settings: Settings, worker_id: str) -> Iterator[Leases]:
-    """In Redis where there is one; nothing depends on it, so neither does a worker's start."""
-    if settings.redis is None:
-        yield NoLeases()
-        return
-    try:
-        from ..processors.activities.redis_leases import RedisLeases
-
-        leases = RedisLeases(
-            settings.redis,
-            namespace=settings.namespace,
-            worker_id=worker_id,
-            monotonic=time.monotonic,
-        )
-    except (ImportError, ValueError) as error:
-        logger.warning("the worker starts without redis", why=type(error).__name__)
-        yield NoLeases()
-        return
-    try:
-        yield leases
-    finally:
-        leases.close()
 
 
 def run_projector(settings: Settings) -> Exit:

@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from ...events.errors import Rejected, Transient
 from ...events.log.protocol import LogFault
 from ..faults import has_no_views, is_silent
-from . import commands, downloads, reads, reads_events, standing, webhooks
+from . import commands, downloads, reads, reads_events, standing, streaming, webhooks
 from .documenting import document
 from .guarding import Guard
 from .problems import Problem, response_to
@@ -39,6 +39,7 @@ def create_app(services: Services) -> FastAPI:
     app.include_router(commands.router)
     app.include_router(commands.status)
     app.include_router(webhooks.router)
+    app.include_router(streaming.router)
     for kind, answer in (
         (Problem, _problem),
         (Rejected, _rejected),

@@ -21,6 +21,7 @@ from ..telling.stretches import Readers
 from .authentication import Authenticator
 from .backlog import Backlog
 from .hooks import Hooks
+from .live.live import Live
 from .measured import Committed, Measured, processors_lag
 from .principals import Principal
 from .recent import Recent
@@ -72,6 +73,7 @@ class Services:
         self._outlets = Outlets(log, confirm_ms=CONFIRM_MS)
         self._pool = Pool(settings.postgres_url, settings.namespace)
         self.readers = Readers(log)
+        self.live = Live(log, settings.topics, self.readers, redis=settings.redis)
         self.processors_lag = Measured(
             lambda: processors_lag(
                 log, self.topics.commands, committed or self._committed, self.clock.now_ms()
@@ -102,6 +104,7 @@ class Services:
 
     def close(self) -> None:
         """Frees producers, readers and connections."""
+        self.live.close()
         self.backlog.close()
         self.recent.close()
         self._outlets.close()

@@ -6,6 +6,7 @@ import socket
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 import structlog
 import uvicorn
@@ -35,6 +36,9 @@ KEEP_ALIVE_S = 75
 
 HEAD_BYTES_MAX = 64 * 1024
 """Request line and headers."""
+
+UNREAD_MS = 30_000
+"""How long a client may leave unread what it was sent: then its connection is cut, and a stuck stream with it."""
 
 logger = structlog.get_logger("wakeful.gateway")
 
@@ -66,10 +70,11 @@ def serve(
         )
         services.backlog.start()
         url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-        server = uvicorn.Server(config)
+        server = _Server(config, services.live.end)
 
         def stop() -> None:
             server.should_exit = True
+            services.live.end()
 
         with on_signal(
             stop
@@ -79,6 +84,19 @@ def serve(
             server.run(sockets=[listener])
     logger.info("gateway ended")
     return Exit.DONE
+
+
+class _Server(uvicorn.Server):
+    """Ends live streams when it is told to end, so that the drain is for requests that end by themselves."""
+
+    def __init__(self, config: uvicorn.Config, end_streams: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._end_streams = end_streams
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """See uvicorn."""
+        super().handle_exit(sig, frame)
+        self._end_streams()
 
 
 @contextmanager
@@ -137,4 +155,6 @@ def _bound(gateway: GatewaySettings) -> Iterator[socket.socket]:
             "free one, and WAKEFUL_HTTP_HOST to an address of this machine",
         ) from None
     with listener:
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # connections inherit it
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_MS)
         yield listener

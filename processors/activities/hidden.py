@@ -66,6 +66,11 @@ class Hidden:
         """The words without them."""
         return _without(text, self._texts)
 
+    @property
+    def in_data(self) -> list[str]:
+        """What is taken out of data, in each form that it is known in; the longest first."""
+        return self._in_data
+
     def hide_in(self, value: Any) -> Any:
         """A JSON value without them: in texts, names of fields, and numbers whose digits are one.
 

@@ -1,4 +1,4 @@
-"""What the body of an activity may say to its worker and ask it: `heartbeat`, `progress`, `cancelled`.
+"""What the body of an activity may say to its worker and ask it: `heartbeat`, `emit`, `progress`, `cancelled`.
 
 They find their attempt in a context variable, so they work in async and sync activities, in the tasks an activity
 begins, and in threads that have a copy of its context (`asyncio.to_thread`).
@@ -19,6 +19,7 @@ from ...events.records import Payload
 from ..stored_json import ANY, lost_number, read_json
 from .beats import AttemptCancelled, Beats
 from .definitions import problems
+from .emitting import Emission
 
 T = TypeVar("T")
 
@@ -29,6 +30,7 @@ class Inside:
 
     beats: Beats
     digest_key: bytes
+    emission: Emission
 
 
 INSIDE: ContextVar[Inside] = ContextVar("wakeful_inside")
@@ -51,6 +53,28 @@ def heartbeat(progress: object = None) -> None:
     if beats.is_stopped():
         beats.beat(None)
     beats.beat(None if progress is None else _payload(beats, progress, inside.digest_key))
+
+
+def emit(text: str) -> None:
+    """Shows the next piece of what this attempt makes to whoever watches its session live; returns at once.
+
+    For the words of a model, as they come. They are kept nowhere and may be lost; nobody but the session's own tenant
+    sees them, without the secrets of the attempt's credentials. What counts is what the activity returns. Raises
+    `AttemptCancelled` where the attempt is to stop.
+    """
+    inside = _inside("emit")
+    if not isinstance(text, str):
+        raise TypeError(f"emit() takes text, not {type(text).__name__}")
+    if inside.beats.is_stopped():
+        inside.beats.beat(None)
+    inside.emission.add(text)
+
+
+def overheard(text: str) -> None:
+    """The same for code that may run without a worker, where nobody hears it; it never raises."""
+    inside = INSIDE.get(None)
+    if inside is not None:
+        inside.emission.add(text)
 
 
 def progress(kind: type[T]) -> T | None:

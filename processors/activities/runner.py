@@ -44,6 +44,7 @@ from .credentials import Provider
 from .definitions import KEY, Activity, problems
 from .hidden import STAND_IN, Hidden
 from .telling import MESSAGE_MAX, Hang, message_of, retry_after_of, traceback_of, type_of
+from .tokens import NO_TOKENS, Tokens
 
 Body = CompleteActivity | FailActivity
 
@@ -100,12 +101,14 @@ class Runner:
         digest_key: bytes,
         blobs: Blobs | None = None,
         provider: Provider[Any] | None = None,
+        tokens: Tokens = NO_TOKENS,
     ) -> None:
         self._activities = activities
         self.worker_id = worker_id
         self.digest_key = digest_key
         self._blobs = blobs
         self.provider = provider
+        self.tokens = tokens
         self._hidden = Hidden()
 
     def apart(self) -> Runner:
@@ -116,6 +119,7 @@ class Runner:
             digest_key=self.digest_key,
             blobs=self._blobs,
             provider=self.provider,
+            tokens=self.tokens,
         )
 
     def hide(self, credentials: object) -> None:

@@ -18,6 +18,7 @@ from contextlib import suppress
 from ...commands.models import CompleteActivity
 from .attempt import fenced
 from .beats import AttemptCancelled, Beat, Beats, Stop
+from .emitting import Emission
 from .hidden import Hidden
 from .hung import Attempt
 from .inside import INSIDE, Inside
@@ -65,7 +66,8 @@ class Running:
         if beats is None:
             return None
         body: Said | None = None
-        token = INSIDE.set(Inside(beats, self._runner.digest_key))
+        inside = self._inside(beats)
+        token = INSIDE.set(inside)
         try:
             body = await work()
         except asyncio.CancelledError:
@@ -73,6 +75,7 @@ class Running:
                 raise  # the worker stops, and gives the job back
         finally:
             INSIDE.reset(token)
+            inside.emission.close()
             self._end(job, beats, body)
         return self._said(beats, body)
 
@@ -83,7 +86,8 @@ class Running:
         if beats is None:
             return None
         body: Said | None = None
-        token = INSIDE.set(Inside(beats, self._runner.digest_key))
+        inside = self._inside(beats)
+        token = INSIDE.set(inside)
         try:
             body = work()
         except AttemptCancelled:
@@ -91,6 +95,7 @@ class Running:
                 raise
         finally:
             INSIDE.reset(token)
+            inside.emission.close()
             self._end(job, beats, body)
         return self._said(beats, body)
 
@@ -138,6 +143,10 @@ class Running:
             del self._open[job.command_id]
             return None
         return beats
+
+    def _inside(self, beats: Beats) -> Inside:
+        emission = Emission(beats.task, self._runner.tokens, lambda: beats.hidden)
+        return Inside(beats, self._runner.digest_key, emission)
 
     def _end(self, job: Job, beats: Beats, body: Said | None) -> None:
         self._open.pop(job.command_id, None)

@@ -29,6 +29,7 @@ from .runner import Runner
 from .seat import Seat
 from .standing import Standing
 from .superseded import Superseded
+from .tokens import NO_TOKENS, Tokens
 
 CONCURRENCY_DEFAULT = 100
 """Activities of one queue that run at once: they wait for others most of their time."""
@@ -66,6 +67,7 @@ class Worker:
         sync_concurrency: int = SYNC_CONCURRENCY_DEFAULT,
         drain_ms: int = DRAIN_MS_DEFAULT,
         leases: Leases | None = None,
+        tokens: Tokens = NO_TOKENS,
         killers: Killers | None = None,
         hit: Callable[[str], None] = no_failpoint,
         monotonic: Callable[[], float] = time.monotonic,
@@ -84,6 +86,7 @@ class Worker:
             digest_key=digest_key,
             blobs=blobs,
             provider=app.credentials,
+            tokens=tokens,
         )
         self._superseded = Superseded(log, topics.attempts)
         self._standing = Standing(log, topics.control, monotonic=monotonic, now_ms=now_ms)

@@ -11,6 +11,7 @@ from ...events.limits import KIB, PAYLOAD_MAX
 from ..activities.contracts import Read, Retry
 from ..activities.declaring import SCHEDULE_TO_CLOSE_DEFAULT
 from ..activities.definitions import Activity, activity
+from ..activities.inside import overheard
 from ..durations import Duration
 from .errors import FINAL, EmptyAnswer, Evidence, ModelFailed, Refused, StreamCut
 from .port import Answer, ChatMessage, Chunk, Model, Usage, joined
@@ -95,6 +96,7 @@ async def _listen(model: Model, messages: Sequence[ChatMessage], heard: _Heard) 
                 heard.answered(part)
                 return part
             heard.add(part)
+            overheard(part.text)
     raise StreamCut(f"{model.name} stopped in the middle of its answer")
 
 

@@ -11,8 +11,10 @@ from ...events.records import ActivityTask
 from ..activities.attempt import Ask, Came, LookUp, Run, Step, Steps
 from ..activities.beats import Beats
 from ..activities.core import WorkerCore
+from ..activities.emitting import Emission
 from ..activities.inside import INSIDE, Inside
 from ..activities.jobs import Job
+from ..activities.tokens import NO_TOKENS
 from .actors import DIGEST_KEY
 from .downstream import TooSlow
 from .tools import CRUNCH_MS, SILENT, STUCK_MS
@@ -91,7 +93,10 @@ def played(step: Run | LookUp | Ask, beats: Beats | None) -> tuple[Came, str]:
     """Runs the function to its end, and says what came of it; those of the simulation never wait."""
     call, words = step.call, step.words
     coroutine: Any = call.start()
-    token = None if beats is None else INSIDE.set(Inside(beats, DIGEST_KEY))
+    token = None
+    if beats is not None:
+        emission = Emission(beats.task, NO_TOKENS, lambda: beats.hidden)
+        token = INSIDE.set(Inside(beats, DIGEST_KEY, emission))
     try:
         coroutine.send(None)
     except StopIteration as returned:

@@ -12,8 +12,10 @@ from pydantic_core import to_jsonable_python
 from ...events.payloads import json_payload, load_json
 from ...events.records import ActivityTask, Payload
 from ..activities.beats import Beat, Beats, Stop
+from ..activities.emitting import Emission
 from ..activities.hidden import Hidden
 from ..activities.inside import INSIDE, Inside
+from ..activities.tokens import Speaker
 
 DIGEST_KEY = b"the digest key of tests"
 
@@ -30,6 +32,8 @@ class Attempt:
         self.told: list[Any] = []
         """Progress, as JSON values, one per call of `heartbeat` that had any: nothing is throttled."""
         self.beats = _Noted(task, self.told)
+        self.emitted: list[str] = []
+        """What `emit` was given, as it is told: without secrets, and no more than may be told yet."""
 
     def cancel(self) -> None:
         """From now on `cancelled()` is true and `heartbeat()` raises `AttemptCancelled`."""
@@ -49,9 +53,19 @@ class _Noted(Beats):
             self._told_progress.append(load_json(progress))
 
 
+class _Listed:
+    """Tokens that go into a list."""
+
+    def __init__(self, told: list[str]) -> None:
+        self._told = told
+
+    def offer(self, _speaker: Speaker, text: str) -> None:
+        self._told.append(text)
+
+
 @contextmanager
 def attempt(progress: object = None) -> Iterator[Attempt]:
-    """Lets `.function` of an activity be called as a worker calls it: `heartbeat`, `progress` and `cancelled` work.
+    """Lets `.function` of an activity be called as a worker calls it: `heartbeat`, `emit`, `progress` and `cancelled` work.
 
     `progress` is what an earlier attempt left, as anything that JSON can hold.
     """
@@ -67,11 +81,13 @@ def within(
     """The same for a task that is there; what is `hidden` is not told."""
     one = Attempt(task)
     one.beats.hidden = hidden or one.beats.hidden
-    token = INSIDE.set(Inside(one.beats, digest_key))
+    emission = Emission(task, _Listed(one.emitted), lambda: one.beats.hidden)
+    token = INSIDE.set(Inside(one.beats, digest_key, emission))
     try:
         yield one
     finally:
         INSIDE.reset(token)
+        emission.close()
 
 
 def _nowhere(_beat: Beat) -> None:

@@ -14,7 +14,7 @@ from .processors.activities.beats import AttemptCancelled
 from .processors.activities.contracts import NothingDone, Read, Retry, RetryLater, Write
 from .processors.activities.credentials import Access, credentials
 from .processors.activities.definitions import Action, Activity, activity
-from .processors.activities.inside import cancelled, heartbeat, progress
+from .processors.activities.inside import cancelled, emit, heartbeat, progress
 from .processors.activities.rules import Needs
 from .processors.workflow.approval import Approval
 from .processors.workflow.definitions import Message, Workflow, workflow
@@ -52,6 +52,7 @@ __all__ = [
     "activity",
     "cancelled",
     "credentials",
+    "emit",
     "heartbeat",
     "progress",
     "workflow",

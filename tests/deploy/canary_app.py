@@ -24,6 +24,7 @@ from wakeful import (
     Write,
     activity,
     credentials,
+    emit,
     heartbeat,
     workflow,
 )
@@ -86,6 +87,9 @@ def tells(token: str) -> Client:
         log.error("asks %r at %s with %s", client, client.url, client.headers)
     structlog.get_logger("app").error(f"asks {client.url}", client=client, basic=client.basic)
     print(client, client.basic, token)
+    for cut in range(1, len(token)):
+        emit(token[:cut])
+        emit(f"{token[cut:]} ")
     heartbeat({"page": 1, "client": repr(client), "url": client.url, "headers": client.headers})
     return client
 

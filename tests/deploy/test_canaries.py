@@ -127,9 +127,12 @@ def in_postgres(settings: Settings) -> dict[str, bytes]:
 
 
 def in_redis(settings: Settings) -> dict[str, bytes]:
-    """All that is left of leases; and what is told of the server."""
+    """All that is left of leases, and what was emitted; and what is told of the server."""
     with redis.Redis.from_url(str(settings.redis)) as client:
-        return {f"redis {key!r}": key + (client.dump(key) or b"") for key in client.scan_iter("*")}
+        found = {f"redis {key!r}": key + (client.dump(key) or b"") for key in client.scan_iter("*")}
+        for key in client.scan_iter(f"{settings.namespace}:tokens:*"):  # a dump is compressed
+            found[f"tokens {key!r}"] = b"".join(fields[b"text"] for _, fields in client.xrange(key))
+        return found
 
 
 def in_files(folder: Path) -> dict[str, bytes]:
@@ -157,8 +160,8 @@ def test_secrets_of_activities_are_kept_nowhere_and_a_revoked_one_is_not_used_ag
 ) -> None:
     settings, supervisor = leaky
     word = (canary / "word").read_text("utf-8")
-    code, _, _ = cli("session", "open", "leaky", "--session", SESSION)
-    assert code == Exit.DONE
+    code, _, err = cli("session", "open", "leaky", "--session", SESSION)
+    assert code == Exit.DONE, err
     code, out, err = cli("session", "send", SESSION, "go", "--wait", "--timeout", "60")
     assert code == Exit.DONE, err
     assert (canary / "died").exists()
@@ -192,7 +195,10 @@ def looked_at(everything: dict[str, bytes], log: str) -> None:
     for where in ("ledger: ", "sessions: ", "session show", "explain", "tail", "dlq show", "sql"):
         assert any(where in one for one in marked), where
     hidden = {name for name, data in everything.items() if b"***" in data}
-    for where in (".commands.v1", ".events.v1", ".outcomes.v1", ".dead-letters.v1", "/blobs/", log):
+    for where in (
+        *(".commands.v1", ".events.v1", ".outcomes.v1", ".dead-letters.v1", "/blobs/", log),
+        "tokens ",
+    ):
         assert any(where in name for name in hidden), where
     assert any("audit verify" in name for name in everything)
 

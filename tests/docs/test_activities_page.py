@@ -43,6 +43,7 @@ def test_its_python_runs_from_top_to_bottom() -> None:
         "print_cheque": True,
         "forecast": False,
         "count_orders": True,
+        "reads_aloud": False,
         "watch": True,
     }
 

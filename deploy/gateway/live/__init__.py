@@ -1,0 +1,5 @@
+"""The live streams of the gateway: committed events, and tokens in flight, as server-sent events."""
+
+from .live import Live
+
+__all__ = ["Live"]
