@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
-from tests.commands.keys import key
+from tests.commands.keys import Ring, key
 from tests.deploy.test_explain import found
 from tests.processors.loops import Cluster
 
@@ -26,16 +26,6 @@ WORKER, NEXT = key("worker", "worker"), key("next", "worker")
 GONE = replace(WORKER, status=REVOKED)
 
 
-class Ring:
-    """Keys that may change while processors run."""
-
-    def __init__(self, *keys):
-        self.keys = Keyring(keys)
-
-    def __call__(self):
-        return self.keys
-
-
 @pytest.fixture
 def ring():
     return Ring(PEOPLE, ENGINE, WORKER)
@@ -49,9 +39,9 @@ def cluster(ring):
 
 
 @pytest.fixture
-def cli(cluster, monkeypatch, capsys, tmp_path):
+def cli(cluster, monkeypatch, capsys, alone):
     """Runs `dlq` over the cluster with the keys of the ring; gives code, stdout and stderr."""
-    monkeypatch.setenv("WAKEFUL_HOME", str(tmp_path))
+    del alone
     monkeypatch.setenv("WAKEFUL_NAMESPACE", cluster.topics.namespace)
     monkeypatch.setenv("WAKEFUL_ACTOR", "ann")
     monkeypatch.setenv("WAKEFUL_TENANT", "acme")
