@@ -17,6 +17,7 @@ from wakeful.deploy.cli import letters
 from wakeful.deploy.cli.dealing import letters_of
 from wakeful.deploy.cli.explaining import _show, explained, folded
 from wakeful.deploy.cli.main import invoke
+from wakeful.deploy.cli.not_let_in import SHOWN_MAX
 from wakeful.deploy.cli.story import tell
 from wakeful.deploy.exits import Exit
 from wakeful.events.headers import dead_letter_in
@@ -91,6 +92,16 @@ def test_explain_says_that_the_result_was_not_let_in_and_the_way_out(cluster, st
         in out
     )
     assert f"'wakeful dlq redrive {stuck} --vouch'" in out
+
+
+def test_of_many_letters_the_one_that_is_waited_for_is_shown(cluster, stuck, capsys):
+    (awaited,) = told(cluster)["not_let_in"]
+    others = [{**awaited, "id": f"1@{n}", "awaited": False} for n in range(SHOWN_MAX)]
+    _show({**told(cluster), "not_let_in": [awaited, *others]}, 5)
+    out = capsys.readouterr().out
+    assert f"not let in ({SHOWN_MAX + 1} in dead letters, of which {SHOWN_MAX} are shown)" in out
+    assert out.count("which is waited for") == 1
+    assert out.count("revoked_key") == SHOWN_MAX
 
 
 def test_a_person_who_vouches_for_it_lets_it_in(cluster, cli, stuck):
