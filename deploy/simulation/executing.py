@@ -24,9 +24,6 @@ Attempt = r.ActivityRequested | r.ActivityRetried | r.ActivityReturned
 LACKING = (UNAPPROVED, FORBIDDEN)
 """How an attempt fails that lacks authority."""
 
-EVERYBODY = MANY
-"""Those whose approval an attempt would have, had all approved it."""
-
 
 @dataclass(slots=True)
 class _Session:
@@ -87,7 +84,7 @@ def _judged(session: _Session, event: Event, body: Attempt, policy: Policy) -> I
         yield f"an attempt of {name} is withheld, and nothing speaks against it"
     if body.withheld_ms is None or not why:
         return
-    lifted = _executing(session, event, body, policy, EVERYBODY).allowed
+    lifted = _executing(session, event, body, policy, by=MANY).allowed  # had all approved it
     if lifted and body.withheld_ms == NEVER_MS:
         yield f"an attempt of {name} is forbidden for good, and approved it could go out"
     if not lifted and body.withheld_ms != NEVER_MS:

@@ -137,7 +137,7 @@ def test_approved_while_it_waits_and_forbidden_for_good_by_then_it_is_asked_no_m
     refolds(hand)
 
 
-def test_a_policy_that_looks_at_who_approved_is_asked_about_though_another_forbids_as_well() -> (
+def test_where_one_policy_looks_at_who_approved_and_another_does_not_it_ends_and_both_are_named() -> (
     None
 ):
     hand = retrying()
