@@ -111,6 +111,19 @@ def test_what_another_worker_may_have_begun_is_in_doubt_once_it_may_not_go_on() 
     refolds(hand)
 
 
+def test_what_another_worker_may_have_begun_is_in_doubt_where_nobody_approves_it_again() -> None:
+    hand = Hand()
+    granted(hand)
+    hand.handler.go_by(policy(FREEZE), 8)
+    hand.give(ReturnActivity("1.3", 1, TAKEN_OVER, "w2"), actor="worker:w2")
+    doubt = next(
+        f for f in hand.decide("reject", actor="sue") if isinstance(f, r.ActivityUncertain)
+    )
+    assert doubt.failure.kind == "unapproved"
+    assert "may have been carried out, and it is not called again" in doubt.failure.message
+    refolds(hand)
+
+
 def test_and_it_goes_on_as_before_where_it_may() -> None:
     hand = Hand()
     granted(hand)

@@ -12,7 +12,7 @@ from wakeful.commands.models import ChangeArtifact, ReturnActivity
 from wakeful.commands.policy import Policy
 from wakeful.events import records as r
 from wakeful.events.evolve import evolve
-from wakeful.events.failures import TAKEN_OVER, UNAPPROVED
+from wakeful.events.failures import UNAPPROVED
 from wakeful.events.state import Status, next_due
 from wakeful.processors.effects import START_BY_MS
 from wakeful.processors.policies.cedar import load
@@ -275,19 +275,6 @@ def test_what_a_worker_gives_back_unrun_is_looked_at_again() -> None:
     hand.handler.go_by(policy(), 9)
     assert kinds(hand.decide(actor="sue"))[:2] == ["ApprovalGranted", "ActivityRetried"]
     assert hand.tasks()[-1].attempt == 2
-    refolds(hand)
-
-
-def test_what_another_worker_may_have_begun_is_in_doubt_where_nobody_approves_it_again() -> None:
-    hand = Hand()
-    granted(hand)
-    hand.handler.go_by(policy(FREEZE), 8)
-    hand.give(ReturnActivity("1.3", 1, TAKEN_OVER, "w2"), actor="worker:w2")
-    doubt = next(
-        f for f in hand.decide("reject", actor="sue") if isinstance(f, r.ActivityUncertain)
-    )
-    assert doubt.failure.kind == "unapproved"
-    assert "may have been carried out, and it is not called again" in doubt.failure.message
     refolds(hand)
 
 
