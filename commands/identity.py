@@ -19,7 +19,8 @@ from ..schemas import bundled
 from .check import Refusal
 from .keyring import ALL_TENANTS, PUBLISHED, UNKNOWN_KEY, Evidence, Keyring, NoKey
 from .models import Command
-from .signatures import KEY_HEADER, SIGNATURE_HEADER, signed_bytes
+from .signatures import KEY_HEADER, SIGNATURE_HEADER, SIGNED, signed_bytes
+from .wire import decode_command
 
 
 class Identity(Protocol):
@@ -206,6 +207,18 @@ class Unchecked(Signed):
     def check_policy(self, published: PolicyPublished | None, record: Record) -> Evidence | Refusal:
         """No evidence, since nothing was looked at, and no refusal."""
         return INSECURE.check_policy(published, record)
+
+
+def signed_anew(
+    identity: Identity, topic: str, key: bytes | None, value: bytes | None, headers: Headers
+) -> list[Header]:
+    """The headers of a command that was written before, with a signature of now in place of its own.
+
+    `NoKey` where nothing here may say that; `Undecodable` where it is no command.
+    """
+    command = decode_command(value, headers)
+    kept = [(name, content) for name, content in headers or () if name not in SIGNED]
+    return [*kept, *identity.sign(command, topic, key or b"", value or b"")]
 
 
 def _mark(headers: Headers) -> tuple[str, bytes] | None:

@@ -101,7 +101,11 @@ class Key:
 
     def signs_at(self, at_ms: int) -> bool:
         """Whether it signs, and has not ended by this moment."""
-        return self.signs and (self.not_after_ms is None or at_ms <= self.not_after_ms)
+        return self.signs and not self.has_ended(at_ms)
+
+    def has_ended(self, at_ms: int) -> bool:
+        """Whether what it has signed counts no more, where it comes at this moment."""
+        return self.not_after_ms is not None and at_ms > self.not_after_ms
 
     @property
     def known(self) -> bytes:
@@ -154,9 +158,7 @@ class Keyring:
     def is_believed(self, kid: str, at_ms: int) -> bool:
         """Whether what this key signed counts, if it comes at that moment; one that is not here does not."""
         key = self._by_id.get(kid)
-        if key is None or key.status == REVOKED:
-            return False
-        return key.not_after_ms is None or at_ms <= key.not_after_ms
+        return key is not None and key.status != REVOKED and not key.has_ended(at_ms)
 
     def sign(
         self, message: bytes, tenant: str, kind: str, actor: str, at_ms: int
@@ -203,7 +205,7 @@ def _beyond(key: Key, tenant: str, kind: str, actor: str, at_ms: int) -> Refusal
     told = reason = ""
     if key.status == REVOKED:
         reason, told = "revoked_key", f"key {key.kid!r} is revoked: sign with another"
-    elif key.not_after_ms is not None and at_ms > key.not_after_ms:
+    elif key.has_ended(at_ms):
         reason, told = (
             "expired_key",
             f"key {key.kid!r} ended at {key.not_after_ms} ms and this came at {at_ms} ms: sign with another",

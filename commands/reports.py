@@ -8,7 +8,7 @@ activity is uncertain, which is a wait: its own late result, or a person, ends i
 from __future__ import annotations
 
 from ..events import records as r
-from ..events.contracts import ONCE
+from ..events.contracts import IDEMPOTENT, ONCE
 from ..events.evolve_activities import failure_digest
 from ..events.failures import (
     FORBIDDEN,
@@ -57,13 +57,16 @@ def timed_out(activity: OpenActivity) -> r.ActivityFailed | r.ActivityUncertain:
     told = f"no result for {activity.name} before its schedule-to-close deadline at {activity.deadline_ms}"
     failure = r.Failure(kind=TIMED_OUT, type=SCHEDULE_TO_CLOSE, message=told, detail="")
     rests = activity.retry_due_ms is not None
-    doubt = activity.doubtful if rests else leaves_doubt(activity, failure)
+    unknown = activity.doubtful and activity.contract != IDEMPOTENT  # which may run again
+    doubt = unknown if rests else leaves_doubt(activity, failure)
     return _ended(activity, activity.attempt, failure, "", doubt=doubt)
 
 
 def unapproved(activity: OpenActivity) -> r.ActivityFailed | r.ActivityUncertain:
     """The end of an activity that policy wanted approved, and nobody did, or that it forbids whoever approves."""
     told = f"{activity.name} was not carried out: {activity.denied}"
+    if activity.doubtful:
+        told = f"an attempt of {activity.name} may have been carried out, and it is not called again: {activity.denied}"
     kind = FORBIDDEN if activity.forbidden else UNAPPROVED
     failure = r.Failure(kind=kind, type="", message=told, detail="")
     return _ended(activity, activity.attempt, failure, "", doubt=activity.doubtful)
@@ -117,7 +120,8 @@ def _returned(running: OpenActivity, body: m.ReturnActivity) -> r.EventBody:
         f"{running.name} was given back {RETURNS_MAX} times, the last time because: {body.reason}"
     )
     failure = r.Failure(kind="returned", type="", message=told, detail="")
-    return _ended(running, body.attempt, failure, body.worker, doubt=running.doubtful)
+    doubt = running.doubtful and running.contract != IDEMPOTENT
+    return _ended(running, body.attempt, failure, body.worker, doubt=doubt)
 
 
 def _failed(

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 KEY_HEADER = "wakeful_key"
 SIGNATURE_HEADER = "wakeful_signature"
 SIGNED = (KEY_HEADER, SIGNATURE_HEADER)
+"""The headers that vouch for a record: whatever else it has is its own."""
 
 DOMAIN = b"wakeful/1"
 

@@ -6,10 +6,11 @@ from hashlib import sha256
 
 from . import records as r
 from . import state as s
-from .contracts import WAIT
+from .contracts import IDEMPOTENT, WAIT
 from .errors import Unfoldable
+from .failures import TAKEN_OVER
 from .replacing import replace
-from .retries import leaves_doubt
+from .retries import perhaps_done
 from .state import OpenActivity, State
 from .verdicts import CANCELLED, COMPLETED, FAILED, UNCERTAIN
 
@@ -97,10 +98,16 @@ def _returned(state: State, body: r.ActivityReturned) -> State:
         attempt=running.attempt + 1,
         started=False,
         returned=running.returned + 1,
+        doubtful=running.doubtful or _perhaps_begun(running, body),
         withheld_ms=body.withheld_ms,
         denied=_forbidden(body),
     )
     return _changed(state, again)
+
+
+def _perhaps_begun(running: OpenActivity, body: r.ActivityReturned) -> bool:
+    """Whether the attempt that is given back may have begun: in another worker's hands, who cannot be asked."""
+    return running.contract == IDEMPOTENT and (running.started or body.reason == TAKEN_OVER)
 
 
 def _retry_scheduled(state: State, body: r.ActivityRetryScheduled) -> State:
@@ -115,7 +122,7 @@ def _retry_scheduled(state: State, body: r.ActivityRetryScheduled) -> State:
         running,
         retry_due_ms=body.due_ms,
         started=False,
-        doubtful=leaves_doubt(running, body.failure),
+        doubtful=perhaps_done(running, body.failure),
     )
     digest = failure_digest(body.failure)
     return _remember(_changed(state, resting), body.activity_id, failed, "retried", digest)

@@ -87,14 +87,14 @@ def _granted(state: State, status: str, body: r.ApprovalGranted, actor: str) -> 
 def _voided(state: State, body: r.ApprovalVoided, actor: str) -> State:
     """One that is open, or the grant of an activity that is not dispatched any more."""
     users = [
-        a.activity_id
+        a
         for a in state.activities
         if a.grant is not None and a.grant.proposal_id == body.proposal_id
     ]
     if not users:
         _open(state, body.proposal_id, VOIDED)
-    for activity_id in users:
-        state = _without_grant(state, activity_id)
+    for activity in users:  # what policy says of it stays
+        state = _changed(state, activity.activity_id, denied=activity.denied)
     return _decided(state, state.status, body.proposal_id, VOIDED, actor)
 
 
@@ -122,16 +122,6 @@ def _open(state: State, proposal_id: str, what: str) -> OpenApproval:
         if asked.proposal_id == proposal_id:
             return asked
     raise Unfoldable(f"proposal {proposal_id} is {what} but is not open")
-
-
-def _without_grant(state: State, activity_id: str) -> State:
-    """The activity without its approval; what policy says of it stays."""
-    return replace(
-        state,
-        activities=tuple(
-            replace(a, grant=None) if a.activity_id == activity_id else a for a in state.activities
-        ),
-    )
 
 
 def _changed(

@@ -44,6 +44,15 @@ UNAPPROVED = "unapproved"
 FORBIDDEN = "forbidden"
 """Policy forbids this attempt whatever anybody approves, so it was not made; no worker reports this."""
 
+WORKER_STOPS = "worker_stops"
+"""Why an attempt is given back: its worker ends, and has not begun it."""
+
+AUTHORITY_STALE = "authority_stale"
+"""Why an attempt is given back: the authority by which it was let go has aged, and it was not begun."""
+
+TAKEN_OVER = "authority_stale_taken_over"
+"""The same of an attempt that another worker had before, and may have begun."""
+
 KINDS = (
     RAISED,
     NOTHING_DONE,

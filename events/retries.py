@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-from .contracts import LOOKUP, ONCE
+from .contracts import IDEMPOTENT, LOOKUP, ONCE
 from .failures import (
     ARGUMENTS_UNAVAILABLE,
     CUT_OFF,
@@ -82,8 +82,20 @@ def leaves_doubt(activity: OpenActivity, failure: Failure) -> bool:
 
     An attempt that a worker could not even begin says nothing about the attempts before it.
     """
+    if activity.contract == IDEMPOTENT:
+        return activity.doubtful and failure.kind in (UNAPPROVED, FORBIDDEN)
     never_begun = failure.kind in NEVER_BEGUN
     return in_doubt(activity.contract, failure) or (activity.doubtful and never_begun)
+
+
+def perhaps_done(activity: OpenActivity, failure: Failure) -> bool:
+    """Whether this attempt, which failed so, or one before it may have been carried out.
+
+    For an idempotent write that is no doubt while it may run again; it is one once it may not.
+    """
+    if activity.contract == IDEMPOTENT:
+        return activity.doubtful or failure.kind not in NOTHING_RAN
+    return leaves_doubt(activity, failure)
 
 
 def may_retry(policy: RetryPolicy | None, attempt: int, failure: Failure) -> bool:

@@ -13,7 +13,7 @@ from .contracts import WAIT
 from .freezing import dataclass
 from .records import Payload, RetryPolicy, Version
 
-STATE_VERSION = 6
+STATE_VERSION = 7
 """Raised when the fold changes what it stores; a snapshot of another version is ignored and refolded."""
 
 DEDUPE_MAX = 1_000

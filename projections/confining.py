@@ -46,7 +46,6 @@ SELECT EXISTS (
 )
 """
 
-
 _REFUSED_HERE = "SELECT FROM pg_event_trigger WHERE evtname = %s AND evtenabled <> 'D'"
 
 _REFUSE = """
@@ -107,9 +106,8 @@ def confine(
 ) -> list[Freedom]:
     """Takes away what our login may, with `others` also from everybody; what is left.
 
-    The caller is alone, in a transaction, and not the owner.
-    The owner of the views and services go on to make temporary tables, if our login may see to that. A repeat takes
-    nothing more.
+    What our login may not take stays. The owner of the views and services go on to make temporary tables, if our login may
+    see to that. A repeat takes nothing more. The caller is alone, in a transaction, and not the owner.
     """
     for freedom in freedoms(connection, schemas):
         if freedom.others and not others:

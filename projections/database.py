@@ -116,7 +116,10 @@ def is_made(connection: psycopg.Connection[Any], schemas: Schemas) -> bool:
 
 
 def show(url: str, namespace: str) -> list[str]:
-    """Lets the views show this version's rows, and drops older ones; their schemas. A repeat changes nothing."""
+    """Lets the views show this version's rows, and drops older ones; their schemas. A repeat changes nothing.
+
+    `Busy` where somebody is in the way, and nothing was done.
+    """
     schemas = Schemas(namespace)
     with (
         closing(connect(url, role=schemas.owner)) as connection,

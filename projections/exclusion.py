@@ -33,8 +33,10 @@ GRACE_S = 3.0
 """How long a tenant's login may stand in our way."""
 
 LOOK_S = 0.2
+"""Between two looks at who stands in our way, and before the first: most work is done by then."""
 
 LOOK_MAX_MS = 2_000
+"""How long one look may take."""
 
 Work = Literal["installs", "rebuilds"]
 """What is done by one at a time: `installs` make or switch views and logins, in a transaction; `rebuilds` take hours."""
@@ -114,7 +116,7 @@ WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')
 
 @dataclass(slots=True)
 class Seen:
-    """Who was last seen in the way of a connection; `kept` are those whom ours may not end, and why."""
+    """Who was last seen in the way of a connection; `kept` says why one of them was not ended, or nobody looks any more."""
 
     blockers: Sequence[Holder] = ()
     kept: str = ""
@@ -216,12 +218,13 @@ def limit_waiting(connection: psycopg.Connection[Any], wait_ms: int) -> None:
 
 def told(seen: Seen) -> str:
     """Who is in the way and what to do, in words."""
-    if not seen.blockers:
-        return "somebody was in the way, and is gone: run it again"
-    pids = [one.pid for one in seen.blockers]
-    end = ", ".join(f"pg_terminate_backend({pid})" for pid in pids)
     kept = f" ({seen.kept})" if seen.kept else ""
-    return f"in the way is {'; '.join(map(str, seen.blockers))}{kept}: wait for it, or end it with SELECT {end}"
+    if not seen.blockers:
+        is_there = f"is in the way{kept}" if kept else "was in the way, and is gone"
+        return f"somebody {is_there}: run it again"
+    end = ", ".join(f"pg_terminate_backend({one.pid})" for one in seen.blockers)
+    who = f"{'; '.join(map(str, seen.blockers))}{kept}"
+    return f"in the way is {who}: wait for it, or end it with SELECT {end}, then run it again"
 
 
 @contextmanager
@@ -264,7 +267,7 @@ def _clear(
                     _end(looking, [one for one in found if one.tenants], seen)
                 ended.wait(LOOK_S)
     except psycopg.Error as error:
-        seen.kept = f"and who else is not known: {str(error).splitlines()[0]}"
+        seen.kept = f"nobody can look: {str(error).splitlines()[0]}"
 
 
 def _end(looking: psycopg.Connection[Any], found: Sequence[Holder], seen: Seen) -> None:

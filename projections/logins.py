@@ -53,7 +53,9 @@ class Login(NamedTuple):
 def grant(url: str, namespace: str, name: str, *, tenant: str) -> str:
     """Makes a read-only login for one tenant; its password, which is kept nowhere.
 
-    `Rejected` where the name is no name, or somebody's already: what that one may do is not for us to change.
+    `Rejected` where the name is no name, or somebody's already: what that one may do is not for us to change; where there
+    are no views yet, and where ours may not make logins. `Busy` where somebody is in the way; nothing was done then. Where
+    nobody else has a table in this database, what Postgres gives everybody is taken away as well: see `confining`.
     """
     check_id("tenant", tenant)
     if _NAME.fullmatch(name) is None:
@@ -82,7 +84,8 @@ def grant(url: str, namespace: str, name: str, *, tenant: str) -> str:
 def revoke(url: str, namespace: str, name: str) -> bool:
     """Takes the access away; whether the login is gone, too: one that owns something stays, and cannot log in.
 
-    `Rejected` where it has none. An open connection of that login is shown nothing any more.
+    `Rejected` where it has none, as after a repeat; `Busy` where somebody is in the way whom ours may not end. An open
+    connection of that login is shown nothing any more.
     """
     schemas = Schemas(namespace)
     with closing(connect(url)) as connection:
@@ -104,7 +107,8 @@ def revoke(url: str, namespace: str, name: str) -> bool:
 def confine_logins(url: str, namespace: str) -> list[Freedom]:
     """Takes from everybody in this database what a login could do besides reading; what could not be taken.
 
-    Whoever else uses the database loses it as well: the caller has been told. A repeat changes nothing.
+    Whoever else uses the database loses it as well: the caller has been told. A repeat changes nothing. `Rejected` as of
+    `prepare`; `Busy` where somebody is in the way.
     """
     schemas = Schemas(namespace)
     with closing(connect(url)) as connection:
@@ -114,7 +118,7 @@ def confine_logins(url: str, namespace: str) -> list[Freedom]:
 
 
 def left_to_logins(url: str, namespace: str) -> list[Freedom]:
-    """What a login may do besides reading."""
+    """What a login may do besides reading; nothing where there are no views."""
     with closing(connect(url, access="read")) as connection:
         return freedoms(connection, Schemas(namespace))
 

@@ -87,7 +87,8 @@ class PostgresViews:
         self._epochs: dict[Place, int] = {}
         self._generations: dict[Place, int] = {}
         self._mute = False
-        """Everybody may fill the queue of notices, and a commit fails then that gives one: who waits for it looks by the clock."""
+        """Gives no notice any more: everybody may fill their queue, and a commit that gives one fails then. Who waits looks
+        by the clock, too."""
         self._move, self._gaps, self._claim, self._recall, self._archived = map(
             self._schemas.fill, (_MOVE, _GAPS, _CLAIM, _RECALL, _ARCHIVED)
         )

@@ -256,7 +256,7 @@ class Rebuild:
             yield from self._build(self._aim(connection))
         raise Transient(
             f"the views are read without a pause: after {SWITCHES_MAX} tries the rebuilt rows are not in place, and are "
-            f"kept; {told(seen)}, then run it again"
+            f"kept; {told(seen)}"
         )
 
     def _put_in_place(

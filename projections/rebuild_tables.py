@@ -84,7 +84,7 @@ def made_by(connection: psycopg.Connection[Any], schemas: Schemas) -> str | None
 
 
 def make(url: str, connection: psycopg.Connection[Any], namespace: str) -> None:
-    """Empty tables beside the live ones, in place of whatever is there."""
+    """Empty tables beside the live ones, in place of whatever is there; `Busy` where somebody is in the way."""
     beside = Schemas(namespace, beside=True)
     with alone(url, connection, beside):
         discard(connection, beside)

@@ -33,8 +33,10 @@ OPERATORS_ONLY = frozenset({"gaps", "archives"})
 """What tells of records of all tenants, in words that may quote them."""
 
 RACES_MAX = 20
+"""How often roles and locks are looked at again because others make the same at that moment."""
 
 RACE_S = 0.1
+"""Between two such looks."""
 
 RACED = (
     psycopg.errors.UniqueViolation,

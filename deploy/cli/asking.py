@@ -173,7 +173,10 @@ def ask(
     follow_message: bool = False,
     approves: str | None = None,
 ) -> Answer:
-    """Sends and awaits the verdict, and with `wait_s` the session's rest (that of the turn which takes what was sent)."""
+    """Sends and awaits the verdict, and with `wait_s` the session's rest (that of the turn which takes what was sent).
+
+    `approves` as of `ask_and_tell`. Of one vote of several no rest is awaited: the session waits on as before.
+    """
     from ...events.keys import check_id
 
     check_id("session id", session_id)

@@ -38,7 +38,7 @@ def explain(
     given = settings()
     found = find_session(given, session_id, events_max=0)
     opened = found.row["opened_at"]
-    since_ms = 0 if opened is None else int(opened.timestamp() * 1000) - SKEW_MS
+    since_ms = 0 if opened is None else max(0, int(opened.timestamp() * 1000) - SKEW_MS)
     with kafka(given) as log, queries(given) as views:
         read = session_events(given, log, views, found, EVENTS_MAX, since_ms=since_ms)
         letters = letters_of(log, given.topics, session_key(given.tenant, session_id), since_ms)
@@ -117,7 +117,7 @@ def _show_letters(letters: list[dict[str, Any]]) -> None:
 
     if not letters:
         return
-    more = f", of which these are the newest {SHOWN_MAX}" if len(letters) > SHOWN_MAX else ""
+    more = f", of which {SHOWN_MAX} are shown" if len(letters) > SHOWN_MAX else ""
     _part(f"not let in ({len(letters)} in dead letters{more})")
     for one in sorted(letters, key=lambda letter: letter["awaited"])[-SHOWN_MAX:]:
         waited = ", which is waited for" if one["awaited"] else ""

@@ -123,13 +123,13 @@ def publish(
         raise Stopped(Exit.USAGE, f"--timeout is {timeout:g}: give seconds, 0 or more")
     with kafka(given) as log:
         identity = identity_of(given, log)
-        signed_by = replace(
+        ours = replace(
             made,
             published_at_ms=SystemClock().now_ms(),
             published_by=actor or given.actor,
             comment=comment,
         )
-        published, offset = publish_next(log, given, signed_by, identity)
+        published, offset = publish_next(log, given, ours, identity)
         live = wait_until_seen(
             log,
             given,

@@ -74,13 +74,13 @@ def tenant_stream(
     )
 
 
-@router.get("/sessions/{session_id}/stream", response_class=EventStream)
+@router.get("/sessions/{session_id}/stream", response_class=EventStream, status_code=200)
 async def of_session(stream: Annotated[SessionStream, Depends(session_stream)]) -> EventStream:
     """Each event of the session, and the tokens of what it runs, as they come; from `Last-Event-ID` or `after` on."""
     return EventStream(stream)
 
 
-@router.get("/stream", response_class=EventStream)
+@router.get("/stream", response_class=EventStream, status_code=200)
 async def of_tenant(stream: Annotated[TenantStream, Depends(tenant_stream)]) -> EventStream:
     """Events of all sessions, from now on or from the position in `Last-Event-ID` or `after`; filtered by `kind` and `session_id`."""
     return EventStream(stream)

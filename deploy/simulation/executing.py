@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 
 from ...commands.policy import Deciding, Executing, Policy, Question, Ruling
 from ...events import records as r
-from ...events.failures import FORBIDDEN, UNAPPROVED
+from ...events.contracts import IDEMPOTENT
+from ...events.failures import AUTHORITY_STALE, FORBIDDEN, TAKEN_OVER, UNAPPROVED
 from ...events.log.protocol import Record
 from ...events.records import Event
+from ...events.retries import NOTHING_RAN
 from ...events.state import NEVER_MS
-from ...processors.activities.attempt import AUTHORITY_STALE
 from ...processors.activities.standing import KNOWN_MS
 from ...processors.control import POLICY_KEY
 from ...processors.simulation.attempts import Start
@@ -20,8 +21,8 @@ from ...processors.simulation.policies import MANY, in_force
 
 Attempt = r.ActivityRequested | r.ActivityRetried | r.ActivityReturned
 
-EVERYBODY = MANY
-"""Those whose approval an attempt would have, had all approved it."""
+LACKING = (UNAPPROVED, FORBIDDEN)
+"""How an attempt fails that lacks authority."""
 
 
 @dataclass(slots=True)
@@ -83,7 +84,7 @@ def _judged(session: _Session, event: Event, body: Attempt, policy: Policy) -> I
         yield f"an attempt of {name} is withheld, and nothing speaks against it"
     if body.withheld_ms is None or not why:
         return
-    lifted = _executing(session, event, body, policy, EVERYBODY).allowed
+    lifted = _executing(session, event, body, policy, by=MANY).allowed  # had all approved it
     if lifted and body.withheld_ms == NEVER_MS:
         yield f"an attempt of {name} is forbidden for good, and approved it could go out"
     if not lifted and body.withheld_ms != NEVER_MS:
@@ -163,6 +164,30 @@ def bodies_begin_in_time(control: Sequence[Record], starts: Sequence[Start]) -> 
             )
 
 
+def nothing_begun_is_called_undone(
+    events: Sequence[Event], starts: Sequence[Start]
+) -> Iterator[str]:
+    """What failed for want of authority was begun by nobody, but in attempts that say that they have done nothing."""
+    requests: dict[tuple[str, str], r.ActivityRequested] = {}
+    harmless: set[tuple[str, str, int]] = set()
+    for event in events:
+        body, session, at_ms = event.body, event.envelope.session_id, event.envelope.at_ms
+        if isinstance(body, r.ActivityRequested):
+            requests[session, body.activity_id] = body
+        if isinstance(body, r.ActivityRetryScheduled) and body.failure.kind in NOTHING_RAN:
+            harmless.add((session, body.activity_id, body.attempt - 1))
+        if not isinstance(body, r.ActivityFailed) or body.failure.kind not in LACKING:
+            continue
+        request = requests[session, body.activity_id]
+        if request.contract != IDEMPOTENT:
+            continue
+        for start in starts:
+            attempt = (session, body.activity_id, start.task.attempt)
+            same = start.idempotency_key == request.idempotency_key
+            if same and start.at_ms <= at_ms and attempt not in harmless:
+                yield f"{start.command_id} was begun by {start.worker}, and is said not to have been carried out"
+
+
 def gates(events: Sequence[Event]) -> Counter[str]:
     """What became of attempts at which authority was looked, counted; see `met.py`."""
     counts: Counter[str] = Counter()
@@ -172,7 +197,7 @@ def gates(events: Sequence[Event]) -> Counter[str]:
         key = (event.envelope.session_id, getattr(body, "activity_id", None) or "")
         match body:
             case r.ActivityRequested() | r.ActivityRetried() | r.ActivityReturned():
-                aged = getattr(body, "reason", "") == AUTHORITY_STALE
+                aged = getattr(body, "reason", "") in (AUTHORITY_STALE, TAKEN_OVER)
                 counts["gate: given back as authority_stale"] += aged
                 if body.withheld_ms is None:
                     counts["gate: dispatched once approved"] += key in withheld

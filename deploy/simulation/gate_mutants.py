@@ -106,6 +106,11 @@ def _takes_silence_for_news(self: Standing) -> None:
 
 
 GATE_MUTANTS: tuple[Mutant, ...] = (
+    Mutant(
+        "forgets that an attempt that failed may have been carried out",
+        plant((activities, "perhaps_done", lambda *_: False)),
+        seed=262,
+    ),
     Mutant("looks at no attempt", plant((handler, "look", _lets_all_go)), seed=9),
     Mutant(
         "looks at first attempts alone", plant((gate._Gate, "attempt", _only_the_first)), seed=26

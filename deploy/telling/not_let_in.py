@@ -15,7 +15,7 @@ from .dealing import id_of
 from .vouching import why_not_vouched
 
 SHOWN_MAX = 10
-"""Letters that are told one by one; the newest."""
+"""Letters that are told one by one: those that are waited for, then the newest."""
 
 
 def not_let_in(letters: Sequence[Record], state: State | None) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...events import records as r
+from ...events.failures import TAKEN_OVER
 from ...events.state import MESSAGE
 from .text import last_line, shown_text, span, when
 from .words import TEXT_MAX, WHY_MAX, as_json, withheld
@@ -54,6 +55,10 @@ def _said(payload: r.Payload) -> str:
 
 def _why(failure: r.Failure) -> str:
     return shown_text(": ".join(filter(None, (failure.kind, failure.message))), WHY_MAX)
+
+
+def _how_begun(reason: str) -> str:
+    return ", which another worker may have begun" if reason == TAKEN_OVER else " unrun"
 
 
 def _noted(comment: str, before: str = " ") -> str:
@@ -103,7 +108,7 @@ GOES_ON: Mapping[type, tuple[str, Tell]] = {
     r.ActivityReturned: (
         "activity_id",
         lambda _, b: (
-            f"; attempt {b.attempt} was given back unrun{_noted(b.reason)}"
+            f"; attempt {b.attempt} was given back{_how_begun(b.reason)}{_noted(b.reason)}"
             + _withheld(b, b.attempt + 1)
         ),
     ),

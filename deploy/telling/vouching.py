@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...commands.identity import Identity
+from ...commands.identity import Identity, signed_anew
 from ...commands.keyring import UNKNOWN_KEY
-from ...commands.signatures import SIGNED
 from ...commands.wire import decode_command
 from ...events.errors import Undecodable
 from ...events.headers import dead_letter_in
@@ -32,7 +31,5 @@ def why_not_vouched(record: Record) -> str:
 
 def vouched(record: Record, topics: Topics, identity: Identity) -> Record:
     """The letter under a new signature in place of its own; `NoKey` where no key here may say that."""
-    command = decode_command(record.value, record.headers)
-    headers = [(name, value) for name, value in record.headers if name not in SIGNED]
-    headers += identity.sign(command, topics.commands, record.key or b"", record.value or b"")
+    headers = signed_anew(identity, topics.commands, record.key, record.value, record.headers)
     return replace(record, headers=headers)

@@ -20,18 +20,25 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 
 from ...commands.models import FailActivity, ReturnActivity
-from ...events.contracts import LOOKUP, ONCE, READ
+from ...events.contracts import IDEMPOTENT, LOOKUP, ONCE, READ
 from ...events.errors import Corrupt
-from ...events.failures import CUT_OFF, RAISED, TIMED_OUT
+from ...events.failures import (
+    AUTHORITY_STALE,
+    CUT_OFF,
+    RAISED,
+    TAKEN_OVER,
+    TIMED_OUT,
+    WORKER_STOPS,
+)
 from ...events.records import ActivityTask, Failure
 from .contracts import Write
 from .definitions import CREDENTIALS
+from .jobs import Job
 from .look_ups import LookUps
 from .providing import Given, Providing
 from .runner import Body, Call, Runner
 from .telling import Hang
 
-WORKER_STOPS, AUTHORITY_STALE = "worker_stops", "authority_stale"
 """Why a worker returns an attempt that it has not begun."""
 
 UNCLEAR = frozenset({RAISED, TIMED_OUT})
@@ -167,9 +174,16 @@ def let_go(task: ActivityTask, *, begun: bool, worker: str) -> ReturnActivity | 
     return FailActivity(task.activity_id, task.attempt, Failure(CUT_OFF, "", told, ""), worker)
 
 
-def outdated(task: ActivityTask, worker: str) -> ReturnActivity:
-    """What a worker says of an attempt whose authority has aged before it began (`standing.py`)."""
-    return ReturnActivity(task.activity_id, task.attempt, AUTHORITY_STALE, worker)
+def outdated(job: Job, worker: str) -> ReturnActivity:
+    """What a worker says of an attempt whose authority has aged before it began it (`standing.py`).
+
+    An idempotent write whose task lay in the log before may have been begun by the worker that had it then. Other writes
+    are looked up first, or are handed out once.
+    """
+    task = job.task
+    taken_over = job.seen_ms is not None and task.contract == IDEMPOTENT
+    reason = TAKEN_OVER if taken_over else AUTHORITY_STALE
+    return ReturnActivity(task.activity_id, task.attempt, reason, worker)
 
 
 def _look(runner: Runner, call: Call, wait_ms: int) -> Generator[Step, Came, Body | None]:

@@ -79,7 +79,7 @@ class Driver:
         job = attempt.job
         if self._is_stale(job):
             await self._become_sure(attempt)
-        return None if self._is_over(job) else outdated(job.task, self._runner.worker_id)
+        return None if self._is_over(job) else outdated(job, self._runner.worker_id)
 
     async def _become_sure(self, attempt: Attempt) -> None:
         """Rests until the worker has heard whether it still has the task, be that long; only then a look says anything.

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from ...commands.identity import INSECURE, Identity
+from ...commands.identity import INSECURE, Identity, signed_anew
 from ...commands.models import Command, CommandBody, CommandHeader, CompleteActivity
-from ...commands.signatures import SIGNED
-from ...commands.wire import decode_command, encode_command
+from ...commands.wire import encode_command
 from ...events.errors import InvalidKey, Undecodable
 from ...events.headers import dead_letter_headers, record_headers
 from ...events.keys import session_key
@@ -54,9 +53,7 @@ class Reports:
 
     def again(self, send: Send) -> Send:
         """What `command` gave before, signed anew. `NoKey` where no key signs it now."""
-        command = decode_command(send.value, send.headers)
-        headers = [(name, value) for name, value in send.headers if name not in SIGNED]
-        headers.extend(self._identity.sign(command, send.topic, send.key or b"", send.value or b""))
+        headers = signed_anew(self._identity, send.topic, send.key, send.value, send.headers)
         return replace(send, headers=headers)
 
     def is_believed(self, kid: str) -> bool:

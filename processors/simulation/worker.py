@@ -302,7 +302,7 @@ class WorkerActor(Actor):
         if self._core.is_over(job):
             self._core.expire(job)
         else:
-            self._core.report(job, outdated(job.task, self.name))
+            self._core.report(job, outdated(job, self.name))
         return "w.responded"
 
     def _beats_of(self, task: ActivityTask) -> Beats:

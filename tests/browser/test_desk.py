@@ -5,9 +5,8 @@ import time
 from pathlib import Path
 
 import pytest
+from bench.many_rows import fill
 from playwright.sync_api import BrowserContext, Page, expect
-
-from tests.projections.many_rows import fill
 
 from .conftest import enter, whole
 from .running import Running

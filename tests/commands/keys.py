@@ -27,6 +27,16 @@ def identity(*keys, cluster=CLUSTER):
     return Signed(lambda: Keyring(keys), cluster)
 
 
+class Ring:
+    """Keys that may change while processes run: whoever signs or judges asks for those of that moment."""
+
+    def __init__(self, *keys):
+        self.keys = Keyring(keys)
+
+    def __call__(self):
+        return self.keys
+
+
 def command(body, *, tenant="acme", session="s1", actor="ann", command_id="c1", at_ms=NOW_MS):
     return Command(CommandHeader(tenant, session, command_id, at_ms, actor, None, "t", None), body)
 

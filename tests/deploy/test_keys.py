@@ -90,6 +90,7 @@ def test_each_key_that_is_made_signs_something_that_its_role_says(
     code, _, err = cli("new", *(x for o in options.items() if o[1] is not None for x in o))
     if code:
         assert (code, "leave --" in err) == (2, True)
+        assert tenant or actor, "a key without limits was refused"
         return
     (key,) = read_keys(tmp_path / "keys.json").keys
     speaker = {"worker": "worker:w1", "processor": "engine"}.get(role, actor or "ann")

@@ -34,9 +34,9 @@ def log():
 
 
 @pytest.fixture
-def cli(log, monkeypatch, capsys, tmp_path):
+def cli(log, monkeypatch, capsys, alone):
     """Runs commands over the log in memory; gives code, stdout and stderr."""
-    monkeypatch.setenv("WAKEFUL_HOME", str(tmp_path))
+    del alone
     monkeypatch.setenv("WAKEFUL_NAMESPACE", "desk")
     monkeypatch.setenv("WAKEFUL_ACTOR", "ann")
     monkeypatch.setenv("WAKEFUL_TENANT", "acme")

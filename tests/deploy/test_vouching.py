@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
-from tests.commands.keys import key
+from tests.commands.keys import Ring, key
 from tests.deploy.test_explain import found
 from tests.processors.loops import Cluster
 
@@ -19,22 +19,13 @@ from wakeful.deploy.cli.main import invoke
 from wakeful.deploy.exits import Exit
 from wakeful.deploy.telling.dealing import letters_of
 from wakeful.deploy.telling.explained import explained, folded
+from wakeful.deploy.telling.not_let_in import SHOWN_MAX
 from wakeful.deploy.telling.story import tell
 from wakeful.events.headers import dead_letter_in
 
 PEOPLE, ENGINE = key("people"), key("engine", "processor")
 WORKER, NEXT = key("worker", "worker"), key("next", "worker")
 GONE = replace(WORKER, status=REVOKED)
-
-
-class Ring:
-    """Keys that may change while processors run."""
-
-    def __init__(self, *keys):
-        self.keys = Keyring(keys)
-
-    def __call__(self):
-        return self.keys
 
 
 @pytest.fixture
@@ -50,9 +41,9 @@ def cluster(ring):
 
 
 @pytest.fixture
-def cli(cluster, monkeypatch, capsys, tmp_path):
+def cli(cluster, monkeypatch, capsys, alone):
     """Runs `dlq` over the cluster with the keys of the ring; gives code, stdout and stderr."""
-    monkeypatch.setenv("WAKEFUL_HOME", str(tmp_path))
+    del alone
     monkeypatch.setenv("WAKEFUL_NAMESPACE", cluster.topics.namespace)
     monkeypatch.setenv("WAKEFUL_ACTOR", "ann")
     monkeypatch.setenv("WAKEFUL_TENANT", "acme")
@@ -102,6 +93,16 @@ def test_explain_says_that_the_result_was_not_let_in_and_the_way_out(cluster, st
         in out
     )
     assert f"'wakeful dlq redrive {stuck} --vouch'" in out
+
+
+def test_of_many_letters_the_one_that_is_waited_for_is_shown(cluster, stuck, capsys):
+    (awaited,) = told(cluster)["not_let_in"]
+    others = [{**awaited, "id": f"1@{n}", "awaited": False} for n in range(SHOWN_MAX)]
+    _show({**told(cluster), "not_let_in": [awaited, *others]}, 5)
+    out = capsys.readouterr().out
+    assert f"not let in ({SHOWN_MAX + 1} in dead letters, of which {SHOWN_MAX} are shown)" in out
+    assert out.count("which is waited for") == 1
+    assert out.count("revoked_key") == SHOWN_MAX
 
 
 def test_a_person_who_vouches_for_it_lets_it_in(cluster, cli, stuck):

@@ -174,8 +174,9 @@ def test_a_record_with_a_byte_changed_is_another_record_or_undecodable(data: st.
         return
     assert codec.encode(record).fingerprint == encoded.fingerprint
     is_same = record == codec.decode_body(encoded.body, encoded.fingerprint)
-    if is_same and body != encoded.body:  # fastavro reads every byte but 0 as true (its issue 27)
-        assert encoded.body[at] == 1 < byte
+    if is_same and body != encoded.body:
+        # fastavro reads every byte but 0 as true (its issue 27), and takes branch -1 of a union for its last
+        assert encoded.body[at] == 1 < byte or (encoded.body[at], byte) == (2, 1)
     else:
         assert is_same == (body == encoded.body)
 

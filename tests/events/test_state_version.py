@@ -10,6 +10,7 @@ WRITTEN_BY = {
     4: "77ff7efc7fe38277",
     5: "9cf75beacefe12f3",
     6: "e4936be71d1ecc7d",
+    7: "e4936be71d1ecc7d",
 }
 """The schema that each version of the fold stores. A new schema, or a fold that means something else, is a new line."""
 

@@ -7,11 +7,20 @@ from pydantic import BaseModel
 
 from tests.processors.desk import Hand, kinds
 from tests.processors.policies.sets import published
-from tests.processors.test_gate import FREEZE, MINUTE_MS, STOP, granted, policy, refolds, retrying
+from tests.processors.test_gate import (
+    FREEZE,
+    MINUTE_MS,
+    PATIENT,
+    STOP,
+    granted,
+    policy,
+    refolds,
+    retrying,
+)
 from wakeful import ActivityError, Message, Retry, Turn, Uncertain, Write, activity, workflow
 from wakeful.commands.models import ReturnActivity
 from wakeful.events import records as r
-from wakeful.events.failures import FORBIDDEN
+from wakeful.events.failures import FORBIDDEN, TAKEN_OVER
 from wakeful.events.state import HASH_SHOWN, NEVER_MS
 from wakeful.processors.policies.cedar import load
 from wakeful.testing import rehearse
@@ -78,6 +87,53 @@ def test_what_a_worker_gave_back_and_is_forbidden_by_now_ends() -> None:
     refolds(hand)
 
 
+@pytest.mark.parametrize("kind", ["raised", "timed_out"])
+def test_what_an_attempt_before_may_have_done_is_in_doubt_and_not_called_undone(kind: str) -> None:
+    hand = Hand(*PATIENT, workflow="patient desk")
+    granted(hand)
+    hand.failure("1.3", kind)
+    hand.now_ms += 2 * MINUTE_MS
+    hand.handler.go_by(policy(STOP), 8)
+    doubt = hand.wake()[2]
+    assert isinstance(doubt, r.ActivityUncertain)
+    assert doubt.failure.kind == FORBIDDEN
+    assert doubt.failure.message.startswith("an attempt of refund may have been carried out")
+    refolds(hand)
+
+
+def test_what_another_worker_may_have_begun_is_in_doubt_once_it_may_not_go_on() -> None:
+    hand = Hand()
+    granted(hand)
+    hand.handler.go_by(policy(STOP), 8)
+    facts = hand.give(ReturnActivity("1.3", 1, TAKEN_OVER, "w2"), actor="worker:w2")
+    assert kinds(facts)[:3] == ["ActivityReturned", "ApprovalVoided", "ActivityUncertain"]
+    assert (facts[2].attempt, facts[2].failure.kind) == (2, FORBIDDEN)
+    refolds(hand)
+
+
+def test_what_another_worker_may_have_begun_is_in_doubt_where_nobody_approves_it_again() -> None:
+    hand = Hand()
+    granted(hand)
+    hand.handler.go_by(policy(FREEZE), 8)
+    hand.give(ReturnActivity("1.3", 1, TAKEN_OVER, "w2"), actor="worker:w2")
+    doubt = next(
+        f for f in hand.decide("reject", actor="sue") if isinstance(f, r.ActivityUncertain)
+    )
+    assert doubt.failure.kind == "unapproved"
+    assert "may have been carried out, and it is not called again" in doubt.failure.message
+    refolds(hand)
+
+
+def test_and_it_goes_on_as_before_where_it_may() -> None:
+    hand = Hand()
+    granted(hand)
+    facts = hand.give(ReturnActivity("1.3", 1, TAKEN_OVER, "w2"), actor="worker:w2")
+    assert kinds(facts)[:1] == ["ActivityReturned"]
+    assert hand.tasks()[-1].attempt == 2
+    assert kinds(hand.result("1.3", "receipt", attempt=2))[0] == "ActivityCompleted"
+    refolds(hand)
+
+
 def test_approved_while_it_waits_and_forbidden_for_good_by_then_it_is_asked_no_more() -> None:
     hand = retrying()
     hand.handler.go_by(policy(FREEZE), 8)
@@ -94,7 +150,7 @@ def test_approved_while_it_waits_and_forbidden_for_good_by_then_it_is_asked_no_m
     refolds(hand)
 
 
-def test_a_policy_that_looks_at_who_approved_is_asked_about_though_another_forbids_as_well() -> (
+def test_where_one_policy_looks_at_who_approved_and_another_does_not_it_ends_and_both_are_named() -> (
     None
 ):
     hand = retrying()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.commands.keys import key, signed
+from tests.commands.keys import Ring, key, signed
 from tests.processors.desk import KEY, Desk
 from tests.processors.loops import Cluster, play
 from wakeful import Message, Turn, workflow
@@ -30,16 +30,6 @@ from wakeful.processors.app import gather
 PEOPLE, WORKER, ENGINE = key("people"), key("worker", "worker"), key("engine", "processor")
 BETA = key("beta", tenants=frozenset({"beta"}))
 CAROL = key("carol", actor="carol")
-
-
-class Ring:
-    """Keys that may change while processors run."""
-
-    def __init__(self, *keys):
-        self.keys = Keyring(keys)
-
-    def __call__(self):
-        return self.keys
 
 
 @pytest.fixture

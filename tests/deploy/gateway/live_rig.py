@@ -90,7 +90,7 @@ class Gateway:
         def listening() -> bool:
             text = path.read_bytes()[before:].decode()
             assert self._process.poll() is None, text
-            found = re.search(r"listening on (http://\S+)\n", text)
+            found = re.search(r"listening on (http://[^;\s]+)", text)
             if found:
                 self.url = found[1]
             return found is not None

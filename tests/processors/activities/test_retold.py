@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from tests.commands.keys import key
+from tests.commands.keys import Ring, key
 
 from wakeful.commands.check import Refusal
 from wakeful.commands.identity import Signed
@@ -15,16 +15,6 @@ from wakeful.processors.activities.retold import AGAIN_MS, KEPT_MS
 
 OLD, NEXT = key("old", "worker"), key("next", "worker")
 GONE = key("old", "worker", status=REVOKED)
-
-
-class Ring:
-    """Keys that change while a worker runs."""
-
-    def __init__(self, *keys):
-        self.keys = Keyring(keys)
-
-    def __call__(self):
-        return self.keys
 
 
 @pytest.fixture

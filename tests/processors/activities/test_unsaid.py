@@ -2,7 +2,7 @@
 
 import pytest
 from structlog.testing import capture_logs
-from tests.commands.keys import key
+from tests.commands.keys import Ring, key
 from tests.processors.activities.conftest import until
 
 from wakeful.commands.identity import Signed
@@ -11,16 +11,6 @@ from wakeful.commands.signatures import KEY_HEADER
 
 OLD, NEXT = key("old", "worker"), key("next", "worker")
 GONE = key("old", "worker", status=REVOKED)
-
-
-class Ring:
-    """Keys that change while a worker runs."""
-
-    def __init__(self, *keys):
-        self.keys = Keyring(keys)
-
-    def __call__(self):
-        return self.keys
 
 
 @pytest.fixture

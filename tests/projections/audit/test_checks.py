@@ -71,7 +71,7 @@ def test_2_an_event_in_another_partition_is_found(begin, found):
     assert 2 in found(chronicle.evidence(events=[*before, moved]))
 
 
-def test_2_a_session_that_was_begun_again_in_another_partition_is_found(begin, found):
+def test_2_a_session_that_was_begun_again_in_another_partition_is_found(begin):
     """As by a processor that takes copied commands where it finds them: each partition for itself is in order."""
     chronicle = begin().story()
     events = chronicle.scribe.records

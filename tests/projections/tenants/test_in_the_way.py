@@ -3,6 +3,7 @@
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from time import monotonic
 
 import psycopg
 import pytest
@@ -254,6 +255,24 @@ def test_a_rebuild_is_patient_with_a_login_that_reads_and_then_ends_its_connecti
     assert names.count("r.stepped_back") >= 2
 
 
+def test_a_rebuild_that_never_finds_a_pause_names_who_reads_and_keeps_its_rows(
+    busy, told, monkeypatch
+):
+    monkeypatch.setattr(rebuilding, "SWITCHES_MAX", 1)
+    project(busy, told, NAMESPACE)
+    with closing(connect(busy, role=SCHEMAS.app)) as service:
+        service.execute(SCHEMAS.fill("SET search_path TO {views}"))
+        pid = reads(service).info.backend_pid
+        run = rebuild(busy, told)
+        with pytest.raises(Transient, match="without a pause") as refused:
+            list(run.steps())
+        run.close()
+        assert is_there(service)
+    said = str(refused.value)
+    assert f"in the way is process {pid} of role 'wakeful'" in said
+    assert said.endswith(f"SELECT pg_terminate_backend({pid}), then run it again")
+
+
 def test_an_access_is_taken_away_also_from_who_stands_in_the_way_of_it(busy, kim, monkeypatch):
     """It may wait for a lock that keeps all others out of the table of logins: nobody would be let in or out."""
     monkeypatch.setattr(exclusion, "GRACE_S", 0.1)
@@ -264,11 +283,11 @@ def test_an_access_is_taken_away_also_from_who_stands_in_the_way_of_it(busy, kim
             operator.execute("ALTER EVENT TRIGGER busy_sql DISABLE")
         waits = b"CREATE RULE r AS ON INSERT TO logins DO NOTHING"
         other.pgconn.send_query(waits)
+        waiting = "SELECT FROM pg_locks WHERE pid = %s AND NOT granted"
+        limit = monotonic() + 10
         with psycopg.connect(busy, autocommit=True) as operator:
-            while not operator.execute(
-                "SELECT FROM pg_locks WHERE pid = %s AND NOT granted", (other.info.backend_pid,)
-            ).rowcount:
-                pass
+            while not operator.execute(waiting, (other.info.backend_pid,)).rowcount:
+                assert monotonic() < limit, "it does not wait for its lock"
         assert logins.revoke(busy, NAMESPACE, "kim")
     with pytest.raises(psycopg.OperationalError):
         psycopg.connect(kim)
