@@ -26,7 +26,7 @@ CHECKS = (
 
 STREAMS = "text/event-stream"
 
-EXAMPLES_MAX = 300
+EXAMPLES_MAX = 90
 
 
 @pytest.fixture(scope="module")
