@@ -20,6 +20,8 @@ HEADERS = (
 class EventStream(Response):
     """Sends what the stream says, as it says it."""
 
+    media_type = "text/event-stream"
+
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
         super().__init__(None, 200)
