@@ -38,7 +38,7 @@ from ..events.verdicts import (
 from . import models as m
 from .next_valid import why_ended
 from .policy import NOBODY, Policy
-from .succession import in_its_place
+from .succession import how_it_ended, in_its_place
 
 NAME_LENGTH_MAX = 200
 """Characters of a name: a signal's or a trigger's, a workflow's or an activity's, and with the client any id, actor or channel."""
@@ -306,8 +306,7 @@ def _decision(state: State, decision: m.DecideApproval, header: m.CommandHeader)
             )
     for past in reversed(state.decided):
         if past.proposal_id == decision.proposal_id:
-            by = f" by {past.actor}" if past.actor else ""
-            told = f"{decision.proposal_id} was {past.decision}{by}, and that stands: "
+            told = f"{decision.proposal_id} {how_it_ended(past)}, and that stands: "
             told += in_its_place(state, past, header.session_id) or "look at what became of it"
             return Refusal("ordering", "already_decided", told)
     open_ids = ", ".join(a.proposal_id for a in state.approvals)

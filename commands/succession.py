@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from ..events.state import Decided, State
-from ..events.verdicts import VOIDED
+from ..events.verdicts import EXPIRED, VOIDED
+
+ENDED = {EXPIRED: "has expired", VOIDED: "is void"}
+"""How it is said of a proposal that nobody decided; of all others, that it was approved, rejected and so on."""
 
 
 def in_its_place(state: State, past: Decided, session_id: str) -> str:
@@ -20,9 +23,14 @@ def in_its_place(state: State, past: Decided, session_id: str) -> str:
     same = [one for one in later if _asked_by(one.proposal_id) == _asked_by(past.proposal_id)]
     if not same:
         return ""
-    by = f" by {same[-1].actor}" if same[-1].actor else ""
-    took = f"{same[-1].proposal_id} took its place and was {same[-1].decision}{by}"
+    took = f"{same[-1].proposal_id} took its place and {how_it_ended(same[-1])}"
     return f"{took}: see {look} --status all'"
+
+
+def how_it_ended(past: Decided) -> str:
+    """`was approved by sue`, `has expired` and so on, to stand behind the proposal's id."""
+    by = f" by {past.actor}" if past.actor else ""
+    return ENDED.get(past.decision) or f"was {past.decision}{by}"
 
 
 def _asked_by(proposal_id: str) -> tuple[str, ...]:

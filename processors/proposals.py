@@ -20,6 +20,7 @@ from ..events.payloads import action_digest, approval_terms
 from ..events.state import Artifact
 from .activities.definitions import WrongArguments, problems
 from .app import App
+from .stored_json import changed_kind
 from .workflow.claims import Claims
 
 REVIEWER = "reviewer"
@@ -46,7 +47,10 @@ class OpenProposals:
         return Authority(self.facts.policy) if asked is None else self._of(asked)
 
     def edited(self, proposal_id: str, arguments: r.Payload) -> Fresh | Refusal:
-        """See `Proposals`. What is not given has its default; what the function does not take is refused."""
+        """See `Proposals`. What is not given has its default; what the function does not take is refused.
+
+        So is what it would take for something else, `true` for 1: whoever approves says what is to be done.
+        """
         asked = self._open(proposal_id)
         activity = self.app.activities.get(asked.name)
         if activity is None:
@@ -54,10 +58,14 @@ class OpenProposals:
             return Refusal("freshness", "activity_missing", told)
         try:
             given = fetch(arguments, self.tenant, self.facts.digest_key, self.facts.blobs)
-            payload = self._stored(activity.call(**activity.typed_json(given)).arguments)
+            taken = activity.call(**activity.typed_json(given)).arguments
+            changed = changed_kind(json.loads(given), taken)
+            if changed is not None:
+                raise WrongArguments(changed)
+            payload = self._stored(taken)
         except BLOB_FAULTS as fault:
             return _missing(fault)
-        except (InvalidPayload, ValidationError, WrongArguments) as error:
+        except (InvalidPayload, ValueError, RecursionError, WrongArguments) as error:
             told = problems(error) if isinstance(error, ValidationError) else str(error)
             return Refusal(
                 "freshness", "wrong_arguments", f"{told}: give {activity.name} what it takes"

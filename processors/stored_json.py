@@ -19,6 +19,12 @@ Path = tuple[object, ...]
 
 NOT_FINITE = (b"NaN", b"Infinity")
 
+OTHER = ""
+"""The kind of a list, an object and null, which any type may stand for."""
+
+SHOWN_MAX = 60
+"""Characters of a value in a sentence."""
+
 ANY: TypeAdapter[Any] = TypeAdapter(Any)
 """Writes a value by what it is, where no type says more."""
 
@@ -66,6 +72,20 @@ def lost_number(kind: TypeAdapter[T], value: T, written: Any) -> str | None:
     )
 
 
+def changed_kind(given: Any, written: Any) -> str | None:
+    """Which value of a JSON is of another kind in `written`, what was made of it; nothing where each kept its own.
+
+    A kind is that of JSON, and whole numbers are one of their own only where something was cut off: 5 and 5.0 are the
+    same. What has another form (a list, an object, null, a text that was put in order) is its type's own affair, and so is
+    what is only in one of them.
+    """
+    found = _changed_at(given, written, ())
+    if found is None:
+        return None
+    at, one, other = found
+    return f"{field_at(at)} is {_shown(one)} and would become {_shown(other)}"
+
+
 def field_at(at: Path) -> str:
     """How a sentence names the place in a value."""
     return f"field {'.'.join(map(str, at))!r}" if at else "it"
@@ -78,6 +98,48 @@ def _may_hold(value: Any, words: tuple[bytes, ...]) -> bool:
     except (PydanticSerializationError, UnicodeError, ValueError):  # half a character, say
         return True
     return any(word in data for word in words)
+
+
+def _changed_at(given: Any, written: Any, at: Path) -> tuple[Path, Any, Any] | None:
+    if isinstance(given, dict) and isinstance(written, dict):
+        pairs = [(name, value, written[name]) for name, value in given.items() if name in written]
+    elif isinstance(given, list) and isinstance(written, list) and len(given) == len(written):
+        before, after = sorted(map(_kind, given)), sorted(map(_kind, written))
+        if before == after and OTHER not in before:
+            return None  # of a set the order is no one's
+        pairs = list(zip(range(len(given)), given, written, strict=True))
+    else:
+        return (at, given, written) if _is_changed(given, written) else None
+    for key, one, other in pairs:
+        found = _changed_at(one, other, (*at, key))
+        if found is not None:
+            return found
+    return None
+
+
+def _is_changed(given: Any, written: Any) -> bool:
+    """A fraction that was rounded to one with fewer places is its type's own; one that became an integer is cut off."""
+    one, other = _kind(given), _kind(written)
+    if OTHER in (one, other):
+        return False
+    if {one, other} <= {"whole", "fraction"}:
+        return one == "fraction" and isinstance(written, int)
+    return one != other
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, str):
+        return "text"
+    if isinstance(value, int | float):
+        return "whole" if isinstance(value, int) or value.is_integer() else "fraction"
+    return OTHER
+
+
+def _shown(value: Any) -> str:
+    shown = json.dumps(value)
+    return shown if len(shown) <= SHOWN_MAX else f"{shown[: SHOWN_MAX - 1]}…"
 
 
 def _lost_at(value: Any, written: Any, at: Path) -> Path | None:

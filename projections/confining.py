@@ -21,8 +21,15 @@ from .schemas import Schemas
 FUNCTIONS = {
     "make large objects": "^(lo_.*|lowrite|loread)$",
     "take advisory locks, as many as there is memory for": "^pg_(try_)?advisory_.*$",
+    "write to the server's log of changes (WAL), as much as there is disk for": "^pg_logical_emit_message$",
+    "use up transaction ids": "^(pg_current_xact_id|txid_current)$",
+    "leave files of snapshots while a transaction lasts": "^pg_export_snapshot$",
 }
-"""Functions by what they let a login do, as regular expressions of their names. Of ours none calls them."""
+"""Functions by what they let a login do, as regular expressions of their names. Of ours none calls them.
+
+They are all of those that change anything and that Postgres lets everybody call, but for those that ask for a right on
+what they change (`nextval`, `brin_summarize_range`), for notices, and for what ends or sets one's own sessions.
+"""
 
 _FUNCTIONS = """
 SELECT string_agg(p.oid::regprocedure::text, ', ' ORDER BY p.proname, p.oid)

@@ -20,7 +20,7 @@ from ..events.keys import check_id
 from .confining import Freedom, confine, freedoms, others_live_here
 from .connection import connect
 from .database import login_names
-from .exclusion import alone, unhindered
+from .exclusion import Busy, alone, unhindered
 from .schemas import Schemas
 from .tenants import become_owner, drop_role, missing_roles, prepare
 
@@ -30,6 +30,9 @@ PASSWORD_BYTES = 24
 
 CONNECTIONS_MAX = 10
 """Of one login at once: a report that goes wrong leaves room for others."""
+
+ENDED_MS = 2_000
+"""How long a connection of a login that is revoked may take to end."""
 
 
 SETTINGS = {
@@ -84,8 +87,9 @@ def grant(url: str, namespace: str, name: str, *, tenant: str) -> str:
 def revoke(url: str, namespace: str, name: str) -> bool:
     """Takes the access away; whether the login is gone, too: one that owns something stays, and cannot log in.
 
-    `Rejected` where it has none, as after a repeat; `Busy` where somebody is in the way whom ours may not end. An open
-    connection of that login is shown nothing any more.
+    `Rejected` where it has none, as after a repeat; `Busy` where somebody is in the way whom ours may not end. What that
+    login asks from then on shows it nothing, and its connections are ended: a cursor that was opened before goes on with
+    the rows of then. `Busy`, too, where one could not be ended: the access is gone, and the message says what is left.
     """
     schemas = Schemas(namespace)
     with closing(connect(url)) as connection:
@@ -99,9 +103,31 @@ def revoke(url: str, namespace: str, name: str) -> bool:
         if not connection.execute("SELECT FROM pg_roles WHERE rolname = %s", (name,)).rowcount:
             return True
         role = sql.Identifier(name)
-        connection.execute(schemas.fill("REVOKE {people} FROM ") + role)
         connection.execute(sql.SQL("ALTER ROLE {} NOLOGIN").format(role))
-        return drop_role(connection, name)
+        kept = _disconnected(connection, name)
+        connection.execute(schemas.fill("REVOKE {people} FROM ") + role)
+        gone, ours = drop_role(connection, name), connection.info.user
+    if kept:
+        end = ", ".join(f"pg_terminate_backend({pid})" for pid in kept)
+        raise Busy(
+            f"login {name!r} has no access any more, but what it had asked before goes on in {len(kept)} of its "
+            f"connections, which {ours!r} could not end: let a superuser run SELECT {end}"
+        )
+    return gone
+
+
+def _disconnected(connection: psycopg.Connection[Any], name: str) -> list[int]:
+    """Ends what the login has open, in any database; the processes that go on all the same. No new one can come."""
+    found = connection.execute("SELECT pid FROM pg_stat_activity WHERE usename = %s", (name,))
+    kept = []
+    for (pid,) in found.fetchall():
+        try:
+            ended = connection.execute("SELECT pg_terminate_backend(%s, %s)", (pid, ENDED_MS))
+            if ended.fetchone() != (True,):
+                kept.append(pid)
+        except psycopg.errors.InsufficientPrivilege:
+            kept.append(pid)
+    return kept
 
 
 def confine_logins(url: str, namespace: str) -> list[Freedom]:

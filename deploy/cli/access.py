@@ -52,7 +52,7 @@ def grant(
 
 @app.command("revoke")
 def revoke(name: LoginName) -> int:
-    """Take the access of a login away: it is shown nothing any more, also where it is connected."""
+    """Take the access of a login away: its connections are ended, and it is shown nothing any more."""
     from ...projections import logins
     from ..processes import prove_postgres
     from .output import note
@@ -71,8 +71,8 @@ def revoke(name: LoginName) -> int:
 def confine(*, as_json: AsJson = False) -> int:
     """Take from everybody in this database what a login could do besides reading; show what a superuser has to take.
 
-    Large objects, temporary tables, advisory locks and tables in public: whoever else uses this database loses them, too,
-    but for superusers. 'access grant' does the same by itself where nobody else has a table in it.
+    Large objects, temporary tables, advisory locks, tables in public, and the functions that write to the log of changes
+    (WAL), use up transaction ids and export snapshots: whoever else uses this database loses them, too, but for superusers. 'access grant' does the same by itself where nobody else has a table in it.
     """
     from ...projections import logins
     from ..processes import prove_postgres

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 from typing import Any
@@ -36,7 +37,14 @@ def json_value(what: str, given: str) -> Any:
     if not found.strip():
         raise Stopped(Exit.USAGE, f"{what} is empty: write JSON, such as null")
     try:
-        return json.loads(found, parse_constant=_no_constant, object_pairs_hook=_each_name_once)
+        return json.loads(
+            found,
+            parse_constant=_no_constant,
+            parse_float=_finite,
+            object_pairs_hook=_each_name_once,
+        )
+    except OverflowError as error:
+        raise Stopped(Exit.USAGE, f"{what}: {error}: give a smaller number, or a text") from None
     except (ValueError, RecursionError) as error:
         shown = found[:SHOWN_MAX]
         raise Stopped(Exit.USAGE, f"{what} is not JSON ({error}): {shown!r}") from None
@@ -49,6 +57,15 @@ def _each_name_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         names = [name for name, _ in pairs]
         twice = next(name for name in made if names.count(name) > 1)
         raise ValueError(f"it has {twice!r} twice")
+    return made
+
+
+def _finite(number: str) -> float:
+    """JSON has a number of any size, and what reads it has not."""
+    made = float(number)
+    if math.isinf(made):
+        shown = number if len(number) <= SHOWN_MAX else f"{number[: SHOWN_MAX - 1]}…"
+        raise OverflowError(f"{shown} is more than a number can hold, {sys.float_info.max:.1e}")
     return made
 
 

@@ -34,7 +34,10 @@ def wait_ready(
     while is_alive():
         left_s = limit - monotonic()
         if left_s <= 0:
-            raise StackError(f"{service} was not ready in time ({last}): {explain()}")
+            raise StackError(
+                f"{service} was not ready in {limit_s:.0f} s: run 'wakeful up' again once the machine has less to do, "
+                f"what is up stays; if it is idle, look for the reason below. {service} last said: {last}; {explain()}"
+            )
         try:
             ready(min(left_s, READY_STEP_S))
         except NotReadyYetError as waiting:
@@ -42,4 +45,6 @@ def wait_ready(
             sleep(POLL_S)
         else:
             return
-    raise EndedError(f"{service} ended by itself: {explain()}")
+    raise EndedError(
+        f"{service} ended by itself: mend what its log names as the reason, then run 'wakeful up' again; {explain()}"
+    )

@@ -138,7 +138,10 @@ GOES_ON: Mapping[type, tuple[str, Tell]] = {
         lambda e, b: f": {e.actor} approved it, and others must, too{_noted(b.comment)}",
     ),
     r.ApprovalAnswered: ("proposal_id", lambda e, b: f": {e.actor} said “{_said(b.answer)}”"),
-    r.ApprovalVoided: ("proposal_id", lambda _, b: f": void, since {'; '.join(b.drift)}"),
+    r.ApprovalVoided: (
+        "proposal_id",
+        lambda e, b: f": void from {when(e.at_ms)} on, since {'; '.join(b.drift)}",
+    ),
     r.ApprovalWithdrawn: ("proposal_id", lambda _, b: f": withdrawn{_noted(b.reason)}"),
     r.TimerFired: ("timer_id", lambda *_: ": it fired"),
     r.TimerCancelled: ("timer_id", lambda _, b: f": no longer wanted{_noted(b.reason)}"),

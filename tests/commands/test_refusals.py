@@ -84,6 +84,25 @@ REFUSALS = {
 }
 
 
+@pytest.mark.parametrize(
+    ("decision", "actor", "told"),
+    [
+        ("approved", "sue", "was approved by sue"),
+        ("rejected", "sue", "was rejected by sue"),
+        ("answered", "sue", "was answered by sue"),
+        ("withdrawn", "", "was withdrawn"),
+        ("expired", "", "has expired"),
+        ("voided", "sue", "is void"),
+    ],
+)
+def test_how_a_proposal_ended_is_said_in_a_sentence(decision: str, actor: str, told: str) -> None:
+    state = replace(STATE, decided=(Decided("1.0-cd", decision, actor),))
+    body = m.DecideApproval("1.0-cd", b"\x01", APPROVE, "")
+    refusal = check(SessionState(Head(seq=9), state), m.Command(HEADER, body), b"hash", 1_000)
+    assert refusal is not None
+    assert refusal.detail.startswith(f"1.0-cd {told}, and that stands: ")
+
+
 @pytest.mark.parametrize(("body", "reason", "detail"), REFUSALS.values(), ids=REFUSALS)
 def test_a_refusal_says_what_to_do_next(body: m.CommandBody, reason: str, detail: str) -> None:
     refusal = check(SessionState(Head(seq=9), STATE), m.Command(HEADER, body), b"hash", 1_000)

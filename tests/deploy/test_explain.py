@@ -214,7 +214,9 @@ def test_an_attempt_that_was_not_dispatched_says_why_and_that_it_was_asked_again
     told = lines(
         tell(history(*OPENED, ASKED, granted, *APPROVED, again, r.ActivityRetried("1.3", 2)))
     )
-    assert told[-3].endswith(f": sue approved it, after 1.0 s: void, since {WHY}")
+    assert told[-3].endswith(
+        f": sue approved it, after 1.0 s: void from 2023-11-14 22:13:29 on, since {WHY}"
+    )
     assert told[-2].endswith(
         f"; attempt 2 was withheld by frozen, until it is approved: {WHY}; asked again; attempt 2 began"
     )

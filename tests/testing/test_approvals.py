@@ -112,7 +112,10 @@ def test_an_approval_of_an_edited_action_is_none_of_the_one_before():
         ({"order": "o1", "cents": "much"}, "wrong_arguments", "cents"),
         ({"cents": 1}, "wrong_arguments", "order"),
         ({"order": "o1", "cents": 1, "tip": 2}, "wrong_arguments", "tip"),
+        ({"order": "o1", "cents": True}, "wrong_arguments", "'cents' is true and would become 1: "),
+        ({"order": "o1", "cents": "7"}, "wrong_arguments", "'cents' is \"7\" and would become 7: "),
         ({"order": "o1", "cents": 500}, "not_edited", "those that were shown"),
+        ({"order": "o1", "cents": 500.0}, "not_edited", "those that were shown"),
     ],
 )
 def test_an_edit_must_be_one_that_the_tool_can_take(arguments, reason, told):

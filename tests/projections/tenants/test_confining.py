@@ -12,7 +12,7 @@ from wakeful.deploy.cli.main import invoke
 from wakeful.deploy.exits import Exit
 from wakeful.deploy.settings import Settings
 from wakeful.events.log.protocol import Place
-from wakeful.projections import exclusion, logins, probe
+from wakeful.projections import confining, exclusion, logins, probe
 from wakeful.projections.database import drop, install
 from wakeful.projections.postgres import PostgresViews
 from wakeful.projections.schemas import Schemas
@@ -37,8 +37,33 @@ MAKES = (
     "SELECT pg_read_file('PG_VERSION')",
     "ALTER ROLE CURRENT_USER CONNECTION LIMIT -1",
     "ALTER ROLE CURRENT_USER VALID UNTIL 'infinity'",
+    "SELECT pg_logical_emit_message(false, 'a', 'b')",
+    "SELECT pg_logical_emit_message(true, 'a', 'b'::bytea)",
+    "SELECT pg_current_xact_id()",
+    "SELECT txid_current()",
+    "SELECT pg_export_snapshot()",
+    "SELECT pg_create_restore_point('a')",
+    "SELECT pg_switch_wal()",
+    "SELECT pg_replication_origin_create('a')",
+    "SELECT pg_create_physical_replication_slot('a')",
     "SET temp_file_limit = -1",
 )
+FUNCTIONS = list(confining.FUNCTIONS)
+HARMLESS = re.compile(
+    # ask for a right on what they change, or for REPLICATION or a superuser
+    "nextval|setval|brin_.*|gin_clean_.*|pg_(copy|create|drop)_.*_slot|pg_.*_slot_.*|pg_sync_replication_slots"
+    "|pg_(clear|restore)_.*_stats|binary_upgrade_.*|pg_nextoid|pg_stop_making_.*|pg_import_system_.*|pg_extension_config_dump"
+    # end or set one's own sessions, or wait
+    "|set_config|setseed|pg_(cancel|terminate)_backend|pg_sleep.*|pg_stat_(clear_snapshot|force_next_flush)"
+    # notices, which are told in the limits
+    "|pg_notify"
+    # only read, run what is given as its own, or draw lots
+    "|(query|cursor)_to_xml.*|ts_(stat|rewrite)|.*handler|plpgsql_.*|dsnowball_.*|amvalidate|currtid2|(curr|last)val|random.*|array_.*"
+    "|gen_random_uuid|uuid.*|bernoulli|system|timeofday|clock_timestamp|current_query|txid_status|pg_stat_get_.*"
+    "|pg_(available_wal|blocking|collation|control|current_wal|database|get|indexes|is|isolation|jit|last|lock_status|notification|partition"
+    "|prepared_xact|relation|safe|sequence_last|table|tablespace|total|wal_summary|xact).*"
+)
+"""Volatile functions that everybody may call and that give nobody more than the right to read."""
 
 
 @pytest.fixture
@@ -87,7 +112,7 @@ def left(url):
 
 
 def test_a_login_makes_nothing_and_takes_no_locks_where_we_may_see_to_that(narrow):
-    assert len(left(narrow)) == 4
+    assert len(left(narrow)) == 2 + len(FUNCTIONS)
     url = granted(narrow, "pam")
     with lifted(url) as login:
         for statement in MAKES:
@@ -117,6 +142,19 @@ def test_a_login_waits_for_no_table_in_front_of_everybody(narrow, table, stateme
             other.execute(statement.format(table))
         with psycopg.connect(narrow, connect_timeout=5) as operator:
             operator.execute(SCHEMAS.fill("SELECT FROM {views}.sessions"))
+
+
+def test_every_function_that_everybody_may_call_and_that_changes_something_is_known(narrow):
+    """A newer Postgres may bring more of them."""
+    granted(narrow, "pam")
+    with psycopg.connect(narrow) as operator:
+        found = operator.execute(
+            "SELECT DISTINCT proname::text FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace "
+            "AND provolatile = 'v' AND prorettype NOT IN ('trigger'::regtype, 'event_trigger'::regtype) "
+            "AND has_function_privilege('pam', oid, 'EXECUTE')"
+        ).fetchall()
+    assert len(found) > 50
+    assert [name for (name,) in found if HARMLESS.fullmatch(name) is None] == []
 
 
 def test_who_makes_logins_makes_all_else_as_before(narrow):
@@ -178,8 +216,7 @@ def test_where_somebody_else_lives_nothing_is_taken_unless_that_is_said(narrow):
     before = left(narrow)
     assert before == [
         "make temporary tables",
-        "make large objects",
-        "take advisory locks, as many as there is memory for",
+        *FUNCTIONS,
     ]
     (found,) = doctor._logins(Settings(postgres=narrow, namespace=NAMESPACE))
     assert (found.verdict, found.what) == ("advice", f"logins may also {'; '.join(before)}")
@@ -208,7 +245,7 @@ def test_the_owner_of_a_database_takes_what_is_his_and_is_told_what_a_superuser_
         login.execute("SELECT pg_advisory_lock(1)")
     assert invoke(["access", "confine"]) == Exit.REFUSED
     told = capsys.readouterr()
-    assert "logins may still make large objects; take advisory locks" in told.err
+    assert f"logins may still {'; '.join(FUNCTIONS)}; keep" in told.err
     with psycopg.connect(superusers) as admin:
         admin.execute(told.out.encode())
     assert invoke(["access", "confine"]) == Exit.DONE
@@ -231,6 +268,22 @@ def test_who_may_make_logins_may_end_them_where_they_are_in_the_way(modest, monk
         install(url, "modest_ns")
         with pytest.raises(psycopg.OperationalError):
             login.execute("SELECT")
+
+
+def test_a_connection_that_nobody_of_ours_may_end_is_told_when_its_access_is_taken(modest):
+    """What it had asked before goes on."""
+    url, superusers = modest
+    pia = as_login(url, "pia", logins.grant(url, "modest_ns", "pia", tenant=MINE))
+    with psycopg.connect(superusers) as admin:
+        admin.execute("REVOKE EXECUTE ON FUNCTION pg_terminate_backend FROM PUBLIC")
+    with psycopg.connect(pia) as login:
+        login.execute("SELECT FROM sessions")
+        pid = login.info.backend_pid
+        with pytest.raises(exclusion.Busy, match=rf"'modest' could not .*backend\({pid}\)"):
+            logins.revoke(url, "modest_ns", "pia")
+        with pytest.raises(DENIED):
+            login.execute("SELECT FROM modest_ns.sessions")
+    assert logins.logins(url, "modest_ns") == []
 
 
 def test_a_queue_of_notices_that_somebody_has_filled_stops_no_rows(narrow):

@@ -129,8 +129,13 @@ def test_an_access_that_is_revoked_ends_at_once_also_for_who_is_connected(filled
     assert logins.Login("eve", THEIRS) in logins.logins(filled, NAMESPACE)
     with asked_as(url) as connection:
         assert tenants_in(connection, f'"{NAMESPACE}".sessions') == {THEIRS}
-        assert logins.revoke(filled, NAMESPACE, "eve")
-        with pytest.raises(DENIED):
+        with asked_as(url, "BEGIN ISOLATION LEVEL REPEATABLE READ") as other:
+            other.execute(f'DECLARE k CURSOR FOR SELECT * FROM "{NAMESPACE}".sessions')
+            assert other.execute("FETCH 1 FROM k").rowcount == 1
+            assert logins.revoke(filled, NAMESPACE, "eve")
+            with pytest.raises(psycopg.OperationalError):
+                other.execute("FETCH 1 FROM k")
+        with pytest.raises(psycopg.OperationalError):
             connection.execute(f'SELECT * FROM "{NAMESPACE}".sessions')
     with pytest.raises(psycopg.OperationalError, match="eve"):
         psycopg.connect(url)
