@@ -175,14 +175,14 @@ def for_good(tour: Tour) -> Steps:
 
 
 def at_the_worker(tour: Tour) -> Steps:
-    """Policy that changes while the attempt waits for a worker: it is given back unrun, and withheld."""
+    """Policy that changes while the attempt waits for a worker: it is given back, and withheld."""
     asked = tour.ask("refunds", "queue")
     tour.worker_goes()
     yield "sue approves, no worker is there", tour.decide("queue", asked, "sue"), "approved"
     tour.publish(f"{BY_EVE};")
     tour.worker_comes()
     returned = tour.until("queue", r.ActivityReturned)
-    yield "a worker gives it back unrun", returned.reason, "authority_stale"
+    yield "a worker comes, gives it back", returned.reason, "authority_stale_taken_over"
     again = tour.until("queue", r.ApprovalRequested, 2)
     yield "and it is withheld", tour.done("queue"), "never"
     tour.publish()

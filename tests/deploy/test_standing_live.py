@@ -22,6 +22,7 @@ from wakeful.deploy.stack import Endpoints
 from wakeful.deploy.supervisor import Supervisor
 from wakeful.events import records as r
 from wakeful.events.codec import decode_event
+from wakeful.events.failures import TAKEN_OVER
 from wakeful.events.log.kafka import KafkaLog
 from wakeful.events.log.kafka_survey import members
 from wakeful.events.log.protocol import Isolation, Place, Record
@@ -161,7 +162,7 @@ def test_what_policy_forbids_while_it_waits_is_never_called_and_asked_for_again(
         with desk.worker("w2"):
             again = desk.until(r.ApprovalRequested, 2)
             returned = desk.until(r.ActivityReturned)
-            assert (returned.reason, returned.policy_ids) == ("authority_stale", ("frozen",))
+            assert (returned.reason, returned.policy_ids) == (TAKEN_OVER, ("frozen",))
             assert desk.until(r.ApprovalVoided).proposal_id == asked.proposal_id
             assert again.because == ("refund may not be carried out: forbidden by frozen",)
             desk.publish()
