@@ -47,6 +47,9 @@ STATUSES = (ACTIVE, RETIRED, REVOKED)
 UNKNOWN_KEY = "unknown_key"
 """The one refusal that a look for new keys may cure."""
 
+REVOKED_KEY = "revoked_key"
+"""The one that says nothing of what was taken under the key before."""
+
 SHOWN_MAX = 100
 """Characters of a stranger's text in a sentence."""
 
@@ -204,7 +207,7 @@ def _beyond(key: Key, tenant: str, kind: str, actor: str, at_ms: int) -> Refusal
     """What a key that did sign has no right to say."""
     told = reason = ""
     if key.status == REVOKED:
-        reason, told = "revoked_key", f"key {key.kid!r} is revoked: sign with another"
+        reason, told = REVOKED_KEY, f"key {key.kid!r} is revoked: sign with another"
     elif key.has_ended(at_ms):
         reason, told = (
             "expired_key",

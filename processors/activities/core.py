@@ -92,7 +92,7 @@ class WorkerCore:
         self._seat, self._worker_id, self._now_ms = seat, worker_id, now_ms
         self._reports = Reports(topics, worker_id, now_ms, identity)
         self._hit, self._draining = hit, draining
-        self._settled = Settled(log, topics.commands, late_ms=LATE_MS, identity=identity)
+        self._settled = Settled(log, topics, late_ms=LATE_MS, identity=identity)
         self._group: Group | None = None
         self._arriving: set[Place] = set()
         self._jobs: dict[str, Job] = {}

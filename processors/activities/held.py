@@ -6,7 +6,8 @@ from collections.abc import Collection, Sequence
 
 from ...events.log.protocol import Place, Record
 from .offsets import Offsets
-from .settled import Settled, Span
+from .settled import Settled
+from .spans import Span
 
 
 class Held:

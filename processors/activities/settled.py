@@ -11,35 +11,28 @@ tasks (`AHEAD_MAX` at most) and then through the commands once, from the time of
   is a dead letter, and must not keep a task from being run.
 - Only what a key vouches for that this worker knows counts, too: a stranger's result must not keep a task from being
   run. So workers of one queue share a key, or know the public halves of each other's.
+- A key that is revoked since vouches for nothing, but what was recorded under it stays: see `accepted`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 import structlog
 
 from ...commands.check import Refusal
 from ...commands.identity import INSECURE, Identity
+from ...commands.keyring import REVOKED_KEY
 from ...commands.models import CompleteActivity, FailActivity
 from ...commands.wire import read_command
 from ...events.codec import decode_task
 from ...events.errors import InvalidKey, Undecodable
 from ...events.headers import find
 from ...events.keys import attempt_id, effect_key, partition_of, session_key
-from ...events.log.protocol import (
-    EndOfPartition,
-    Isolation,
-    Log,
-    LogFault,
-    OffsetGone,
-    Place,
-    Record,
-)
-
-MARGIN_MS = 10_000
-"""How far brokers' clocks may differ: a result is looked for that long before its task."""
+from ...events.log.protocol import Isolation, Log, Place, Record
+from ...events.topics import Topics
+from .accepted import recorded_among
+from .spans import Span, records_in, spans_since
 
 AHEAD_MAX = 50_000
 """Tasks that one look-up answers for, over all partitions; about 20 MB while it lasts."""
@@ -47,24 +40,9 @@ AHEAD_MAX = 50_000
 TAIL = 50
 """Offsets before a partition's end from which the log's time is taken; some of them may be markers."""
 
-IDLE_POLLS_MAX = 200
-"""Empty polls before a scan gives up, 20 s in all: a pending transaction is settled by the broker before that."""
-
-RECORDS_MAX = 2_000
-
-POLL_MS = 100
-
 _TYPES = frozenset({b"wakeful.v1.CompleteActivity", b"wakeful.v1.FailActivity"})
 
 logger = structlog.get_logger("wakeful.worker")
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A part of a partition."""
-
-    start: int
-    end: int
 
 
 class Settled:
@@ -73,7 +51,7 @@ class Settled:
     def __init__(
         self,
         log: Log,
-        commands_topic: str,
+        topics: Topics,
         *,
         late_ms: int,
         ahead_max: int | None = None,
@@ -87,7 +65,7 @@ class Settled:
         if ahead_max < 1:
             raise ValueError(f"ahead_max is {ahead_max}, it must be at least 1")
         self._log = log
-        self._topic = commands_topic
+        self._topics = topics
         self._late_ms = late_ms
         self._ahead_max = ahead_max
         self._identity = identity
@@ -124,10 +102,10 @@ class Settled:
         starts = {place: max(span.start, firsts[place][0]) for place, span in tasks.items()}
         tails = {p: Span(max(starts[p], s.end - TAIL), s.end) for p, s in tasks.items()}
         ahead = {p: Span(starts[p], min(s.end, starts[p] + width)) for p, s in tasks.items()}
-        log_ms = max([log_ms, *(record.timestamp_ms for record in self._records(tails))])
+        log_ms = max([log_ms, *(record.timestamp_ms for record in records_in(self._log, tails))])
         asked: set[str] = set()
         since_ms: int | None = None
-        for record in self._records(ahead):
+        for record in records_in(self._log, ahead):
             command_id = self._asks_for(record, log_ms)
             if command_id is not None:
                 asked.add(command_id)
@@ -140,17 +118,21 @@ class Settled:
     def found_among(self, asked: set[str], since_ms: int) -> set[str]:
         """Which of these have a result, their tasks being of that time or later; raises `LogFault`."""
         self.scans += 1
-        since_ms = max(0, since_ms - MARGIN_MS)
-        places = [Place(self._topic, n) for n in range(self._log.partitions(self._topic))]
-        starts = self._log.offsets_at(places, since_ms)
-        ends = self._log.ends(places, Isolation.UNCOMMITTED)
-        spans = {p: Span(max(starts[p], first), end) for p, (first, end) in ends.items()}
-        found = set()
-        for record in self._records(spans):
+        topic = self._topics.commands
+        places = [Place(topic, n) for n in range(self._log.partitions(topic))]
+        found: set[str] = set()
+        doubted: dict[str, bytes] = {}
+        for record in records_in(self._log, spans_since(self._log, places, since_ms)):
             self.scanned += 1
-            command_id = result_id(record, self._identity)
-            if command_id in asked and _is_at_home(record, len(places)):
+            command_id, refusal = _reported(record, self._identity)
+            if command_id not in asked or not _is_at_home(record, len(places)):
+                continue
+            if refusal is None:
                 found.add(command_id)
+            elif refusal.reason == REVOKED_KEY:
+                doubted[command_id] = record.key or b""
+        if left := {one: key for one, key in doubted.items() if one not in found}:
+            found |= recorded_among(self._log, self._topics.events, left, since_ms)
         logger.debug("results looked up", asked=len(asked), found=len(found), since_ms=since_ms)
         return found
 
@@ -163,60 +145,35 @@ class Settled:
             return None
         return attempt_id(task.idempotency_key, task.attempt)
 
-    def _records(self, spans: Mapping[Place, Span]) -> Iterator[Record]:
-        """Reads the spans to their ends, or raises `LogFault`: half an answer is none."""
-        left = {place: span.end for place, span in spans.items() if span.start < span.end}
-        if not left:
-            return
-        idle_polls = 0
-        reader = self._log.reader(Isolation.COMMITTED)
-        try:
-            reader.assign({place: spans[place].start for place in left})
-            while left:
-                items = reader.poll(RECORDS_MAX, POLL_MS)
-                for item in items:
-                    place = Place(item.topic, item.partition)
-                    reached = item.offset if isinstance(item, EndOfPartition) else item.offset + 1
-                    if place not in left:
-                        continue
-                    if isinstance(item, Record) and item.offset < left[place]:
-                        yield item
-                    if reached >= left[place]:
-                        del left[place]
-                idle_polls = 0 if items else idle_polls + 1
-                if idle_polls > IDLE_POLLS_MAX:
-                    raise LogFault(f"a transaction may be open: {_told(left)} unread")
-        except OffsetGone as gone:  # retention was quicker: the next look-up begins behind it
-            raise LogFault(str(gone)) from gone
-        finally:
-            reader.close()
-
 
 def result_id(record: Record, identity: Identity = INSECURE) -> str | None:
     """The id of the attempt whose result this is, as the session processor would take it; null for all else.
 
     Whether it lies in the partition of its key is asked of those that matter: there are many more of the others.
     """
+    command_id, refusal = _reported(record, identity)
+    return command_id if refusal is None else None
+
+
+def _reported(record: Record, identity: Identity) -> tuple[str | None, Refusal | None]:
+    """Whose result this says to be, and why nobody vouches for it, if so."""
     type_ = find(record.headers, "ce_type")
     if type_ is not None and type_ not in _TYPES:
-        return None
+        return None, None
     try:
         command, stored = read_command(record.value, record.headers)
         header, body = command.header, command.body
         if not isinstance(body, CompleteActivity | FailActivity):
-            return None
+            return None, None
         key = session_key(header.tenant, header.session_id)
     except (Undecodable, InvalidKey):
-        return None  # the session processor sends it to the dead letters; it settles nothing
-    if record.key != key or isinstance(identity.check(command, stored, record), Refusal):
-        return None  # the same
+        return None, None  # the session processor sends it to the dead letters; it settles nothing
+    if record.key != key:
+        return None, None  # the same
+    checked = identity.check(command, stored, record)
     own = effect_key(header.tenant, header.session_id, body.activity_id)
-    return attempt_id(own, body.attempt)
+    return attempt_id(own, body.attempt), checked if isinstance(checked, Refusal) else None
 
 
 def _is_at_home(record: Record, partitions: int) -> bool:
     return record.partition == partition_of(record.key or b"", partitions)
-
-
-def _told(left: Mapping[Place, int]) -> str:
-    return ", ".join(f"{place.topic}[{place.partition}] to {end}" for place, end in left.items())

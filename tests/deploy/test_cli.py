@@ -197,10 +197,6 @@ def test_a_signal_takes_its_data_as_an_argument_and_as_an_option(
         ),
         (("signal", "s1", "paid", "--expected-seq", "-1"), "'--expected-seq'"),
         (("session", "send", "s1", "NaN", "--data"), "TEXT is not JSON (it has no NaN): 'NaN'"),
-        (
-            ("approval", "edit", "1.1-ab", '{"cents": 1e400}'),
-            "the object of arguments: 1e400 is more than a number can hold, 1.8e+308: give a smaller number, or a text",
-        ),
         (("approval", "edit", "1.1-ab", '{"a": 1, "a": 2}'), "(it has 'a' twice)"),
         (("session", "send", "s1", "hi", "--message-id", ""), "--message-id '' is not allowed"),
         (("session", "open", "w", "--actor", ""), "--actor '' is not allowed"),

@@ -10,7 +10,8 @@ from wakeful.events.keys import partition_of
 from wakeful.events.log.protocol import Place
 from wakeful.events.payloads import json_payload
 from wakeful.processors.activities import settled as settled_module
-from wakeful.processors.activities.settled import Settled, Span, result_id
+from wakeful.processors.activities.settled import Settled, result_id
+from wakeful.processors.activities.spans import Span
 
 KEY = b"digest key"
 DAY_MS = 24 * 3_600_000
@@ -167,7 +168,7 @@ def test_a_look_up_begins_where_retention_ends(bench, hands):
     bench.put(*orders(bench, 1, 2, 3), partition=0)
     place = Place(bench.topics.activities("default"), 0)
     bench.log.trim(place, 2)
-    looking = Settled(bench.log, bench.topics.commands, late_ms=0)
+    looking = Settled(bench.log, bench.topics, late_ms=0)
     looking.look_up({place: Span(0, 3)}, 0)
     assert looking.answers_for(place, 2)
     assert not looking.answers_for(place, 3)
@@ -175,7 +176,7 @@ def test_a_look_up_begins_where_retention_ends(bench, hands):
 
 def test_a_bound_that_answers_nothing_is_refused(bench):
     with pytest.raises(ValueError, match="ahead_max is 0"):
-        Settled(bench.log, bench.topics.commands, late_ms=0, ahead_max=0)
+        Settled(bench.log, bench.topics, late_ms=0, ahead_max=0)
 
 
 def test_a_result_that_no_known_key_vouches_for_settles_nothing(bench):
@@ -193,12 +194,12 @@ def test_a_result_that_no_known_key_vouches_for_settles_nothing(bench):
         signed(worker, said, topic="elsewhere"),
     ):
         put_command(bench, encode_command(said), headers=[*record_headers(command(), "r"), *mark])
-    mine = Settled(bench.log, bench.topics.commands, late_ms=0, identity=identity(worker))
+    mine = Settled(bench.log, bench.topics, late_ms=0, identity=identity(worker))
     assert mine.found_among(asked, 0) == set()
     mark = signed(worker, said, topic=bench.topics.commands)
     put_command(bench, encode_command(said), headers=[*record_headers(command(), "r"), *mark])
     assert mine.found_among(asked, 0) == asked
-    misused = Settled(bench.log, bench.topics.commands, late_ms=0, identity=identity(gateway))
+    misused = Settled(bench.log, bench.topics, late_ms=0, identity=identity(gateway))
     assert misused.found_among(asked, 0) == set()
-    believing = Settled(bench.log, bench.topics.commands, late_ms=0)
+    believing = Settled(bench.log, bench.topics, late_ms=0)
     assert believing.found_among(asked, 0) == asked
