@@ -54,7 +54,7 @@ CONTRACT_MUTANTS: tuple[Mutant, ...] = (
         "takes an uncertain call for a failed one",
         plant(
             (reporting, "leaves_doubt", lambda *_: False),
-            (activities, "leaves_doubt", lambda *_: False),
+            (activities, "perhaps_done", lambda *_: False),
         ),
         seed=2,
     ),

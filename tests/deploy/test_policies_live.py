@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,9 @@ QUEUES = ["default", "payments"]
 
 Cli = Callable[..., tuple[int, Any, str]]
 
+NUMBERS = count()
+"""Each desk has a control topic of its own."""
+
 
 @pytest.fixture
 def desk(
@@ -41,7 +45,7 @@ def desk(
         postgres=postgres_url,
         redis=endpoints.redis,
         cluster_id=endpoints.cluster_id,
-        namespace=f"pol{os.getpid()}",
+        namespace=f"pol{os.getpid()}.{next(NUMBERS)}",
         actor="ann",
         home=tmp_path / "run",
         keys=keys,
