@@ -9,7 +9,7 @@ import structlog
 
 from ...events.errors import Transient
 from ...events.log.protocol import Log, LogFault, Place
-from .measured import Committed, processors_lag
+from .measured import Committed, Measured, processors_lag
 from .problems import Problem
 
 LOOK_EVERY_S = 1.0
@@ -31,9 +31,9 @@ class Backlog:
         *,
         behind_max_s: float,
     ) -> None:
-        self._log, self._topic = log, topic
         self._committed = committed
-        self._now_ms = now_ms
+        self.lag = Measured(lambda: processors_lag(log, topic, self._remembered, now_ms()), now_ms)
+        """Per partition, for whoever shows it."""
         self._behind_max_s = behind_max_s
         self._next: Mapping[Place, int] = {}
         self._behind: dict[int, tuple[int, float]] = {}
@@ -42,7 +42,7 @@ class Backlog:
 
     def look(self) -> None:
         """Measures."""
-        found = processors_lag(self._log, self._topic, self._remembered, self._now_ms())
+        found = self.lag.anew()
         self._behind = {row["partition"]: (row["records"], row["seconds"]) for row in found}
 
     def _remembered(self, places: Sequence[Place]) -> Mapping[Place, int]:

@@ -34,6 +34,12 @@ class Measured(Generic[Value]):
                 self._last = now_ms, self._measure()
             return self._last[1]
 
+    def anew(self) -> Value:
+        """The value as it is now, for all who ask within a moment as well."""
+        with self._lock:
+            self._last = self._now_ms(), self._measure()
+            return self._last[1]
+
 
 def processors_lag(log: Log, topic: str, committed: Committed, now_ms: int) -> list[dict[str, Any]]:
     """Per partition of the commands what is not decided: how much, in offsets, and how old the oldest of it is."""

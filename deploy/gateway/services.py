@@ -22,7 +22,7 @@ from .authentication import Authenticator
 from .backlog import Backlog
 from .hooks import Hooks
 from .live.live import Live
-from .measured import Committed, Measured, processors_lag
+from .measured import Committed
 from .principals import Principal
 from .recent import Recent
 from .settings import MIB
@@ -74,12 +74,6 @@ class Services:
         self._pool = Pool(settings.postgres_url, settings.namespace)
         self.readers = Readers(log)
         self.live = Live(log, settings.topics, self.readers, redis=settings.redis)
-        self.processors_lag = Measured(
-            lambda: processors_lag(
-                log, self.topics.commands, committed or self._committed, self.clock.now_ms()
-            ),
-            self.clock.now_ms,
-        )
 
     def client(self, principal: Principal) -> Client:
         """What speaks for this actor; it shares the producer, and needs no closing."""

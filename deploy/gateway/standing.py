@@ -39,7 +39,7 @@ def lags(asked: Plain, views: Views, viewer: Viewer, shared: Shared) -> dict[str
         }
         for row in views.lag()
     ]
-    return {"processors": shared.processors_lag.get(), "projector": projector}
+    return {"processors": shared.backlog.lag.get(), "projector": projector}
 
 
 @router.get("/overview")

@@ -88,7 +88,7 @@ def _look(visit: Visit, now_ms: int) -> dict[str, Any]:
 def _undecided(visit: Visit) -> tuple[int | None, int]:
     """How old the oldest command is that no processor has decided, and how many there are; null where nobody can tell."""
     try:
-        found = visit.services.processors_lag.get()
+        found = visit.services.backlog.lag.get()
     except Transient:
         return None, 0
     oldest = max((row["seconds"] for row in found), default=0)
