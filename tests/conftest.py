@@ -4,6 +4,7 @@ A test that asks for one of these is marked `kafka` or `postgres` by that alone.
 `make test` deals the tests to two processes, and the one that has the pure half helps the other when it is through.
 """
 
+import asyncio
 import fcntl
 import gc
 import logging
@@ -62,6 +63,14 @@ def pytest_collection_finish() -> None:
     """Modules and tests live to the end: a full collection, of which some tests ask for, need not walk them each time."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """A loop that a fixture left running in this thread would fail every later test that has one of its own."""
+    if asyncio._get_running_loop() is not None and "chromium" not in getattr(
+        item, "fixturenames", ()
+    ):
+        pytest.fail("an event loop of an earlier fixture still runs in this thread")
 
 
 @pytest.fixture(autouse=True)

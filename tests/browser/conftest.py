@@ -51,9 +51,12 @@ def desk(
             yield it
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """A browser that the machine has; none is ever fetched."""
+    """
+    A browser that the machine has; none is ever fetched. It ends with its module: as long as Playwright is
+    there, an event loop runs in this thread, and whatever else is tested in it could run none of its own.
+    """
     found = next(filter(None, map(shutil.which, NAMES)), None)
     if found is None:
         pytest.skip(
