@@ -104,8 +104,7 @@ class _Gate:
         ruling = self._executing(request, grant)
         reason, drift = self._drift(grant) if grant is not None else ("", ())
         if not drift and ruling.allowed:
-            told = grant is not None or bool(self.state.tainted_by)
-            return self._let_go(body, known, ruling if told else None), []
+            return self._let_go(body, known, ruling), []
         if not ruling.allowed:
             reason = reason or UNAUTHORIZED
             drift += tuple(

@@ -165,7 +165,7 @@ def add(
 
 
 def _set_status(kid: str, status: str) -> None:
-    from ...commands.keyring import REVOKED
+    from ...commands.keyring import PUBLISHED, REVOKED
     from ..clock import SystemClock
     from ..keyfile import changing
     from ..roles import roles_over, told
@@ -180,6 +180,11 @@ def _set_status(kid: str, status: str) -> None:
         keys[keys.index(key)] = replace(key, status=status)
         ended = [role for role in roles_over(keys, now_ms) if role not in before]
     note(f"key {kid} is {status}; processes that run see it at once")
+    if status == REVOKED and PUBLISHED in key.kinds:
+        note(
+            "warning: a policy set that it signed counts for nothing in processors that start from now on, and those that "
+            "run keep to it: see 'wakeful policy show', and publish what shall hold"
+        )
     for role in ended:
         note(f"warning: {told(role)}")
 

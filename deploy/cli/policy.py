@@ -185,9 +185,7 @@ def show(
     found = shown.published
     if found is None:
         if not shown.damaged:
-            who = "everybody may decide" if given.open_policy else "nobody may decide"
-            told = f"no policy is published, so {who} approvals"
-            note(f"{told}: 'wakeful policy publish FILE' makes one")
+            note(_why_none(shown, given.open_policy))
         return
     from ...processors.policies.sets import set_hash
     from ..telling.text import when
@@ -211,6 +209,16 @@ def show(
         ],
     )
     table(("processor", "decides by"), [(name, _by(shown, name)) for name in live])
+
+
+def _why_none(shown: Shown, open_policy: bool) -> str:
+    if shown.revoked:
+        return (
+            "no set is in force where its publisher's key is revoked, so nobody may decide approvals in processors that "
+            "start now: publish what shall hold with 'wakeful policy publish FILE'"
+        )
+    who = "everybody may decide" if open_policy else "nobody may decide"
+    return f"no policy is published, so {who} approvals: 'wakeful policy publish FILE' makes one"
 
 
 def _read(file: Path) -> PolicyPublished:
@@ -243,6 +251,7 @@ def _plain(shown: Shown, live: list[str], tenant: str | None) -> dict[str, Any]:
             "version": None,
             "damaged": shown.damaged,
             "ignored": shown.ignored,
+            "revoked": shown.revoked,
             "processors": processors,
         }
     from ...processors.policies.sets import set_hash

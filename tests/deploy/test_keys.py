@@ -124,6 +124,14 @@ def test_retired_and_revoked_are_shown_and_revoked_is_for_good(cli) -> None:
     assert cli("revoke", "nobody")[0] == 3
 
 
+def test_the_end_of_a_publishers_key_warns_of_the_sets_that_it_signed(cli) -> None:
+    cli("new", "--role", "publisher")
+    cli("new", "--role", "publisher")
+    one, *_ = kids(cli)
+    assert "policy set" not in cli("retire", one)[2]
+    assert "warning: a policy set that it signed counts for nothing" in cli("revoke", one)[2]
+
+
 @pytest.mark.parametrize("how", ["retire", "revoke"])
 def test_the_end_of_a_role_s_last_key_is_warned_of_and_done(cli, how) -> None:
     cli("new")
