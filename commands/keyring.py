@@ -151,10 +151,13 @@ class Keyring:
                 best = key
         return best
 
-    def may_sign(self, kind: str, actor: str, at_ms: int) -> bool:
-        """Whether some key signs such commands, be it for some tenants only."""
+    def may_sign(self, kind: str, actor: str, at_ms: int, tenant: str | None = None) -> bool:
+        """Whether some key signs such commands for this tenant; without one, be it for some tenants only."""
         return any(
-            key.signs_at(at_ms) and kind in key.kinds and key.actor in (None, actor)
+            key.signs_at(at_ms)
+            and kind in key.kinds
+            and key.actor in (None, actor)
+            and (tenant is None or key.tenants is None or tenant in key.tenants)
             for key in self.keys
         )
 

@@ -26,6 +26,7 @@ from .killers import Killers, NoKillers
 from .lane import FLUSH_MS, Lane
 from .leases import Leases, NoLeases
 from .runner import Runner
+from .reports import Reports
 from .seat import Seat
 from .standing import Standing
 from .superseded import Superseded
@@ -89,7 +90,13 @@ class Worker:
             tokens=tokens,
         )
         self._superseded = Superseded(log, topics.attempts)
-        self._standing = Standing(log, topics.control, monotonic=monotonic, now_ms=now_ms)
+        self._standing = Standing(
+            log,
+            topics.control,
+            monotonic=monotonic,
+            now_ms=now_ms,
+            may_speak=Reports(topics, worker_id, now_ms, identity).may_speak,
+        )
         self.lanes = [
             Lane(
                 log,
