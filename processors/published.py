@@ -46,7 +46,8 @@ def read_policy(
     found = identity.check_policy(published, record)
     if isinstance(found, Refusal):
         revoked = published if found.reason == REVOKED_KEY else None
-        return Ignored(found.reason, found.detail, revoked and revoked.version)
+        version = revoked.version if revoked is not None else None
+        return Ignored(found.reason, found.detail, version)
     if record.value is None:
         return None
     if published is None:

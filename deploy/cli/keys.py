@@ -36,9 +36,6 @@ Days = Annotated[
 NAME_SOMEBODY = ("client", "gateway", "publisher")
 """Roles whose keys sign what people say, by their names."""
 
-WORKER = "worker:"
-"""What the name of whoever reports a result begins with."""
-
 FAR_MS = 253_402_214_400_000
 """The last day that a date can name; a key that somebody wrote by hand may end later."""
 
@@ -78,8 +75,8 @@ def new(
 
     path = _path()
     needed = [one for one in LOCAL_ROLES if not (tenant and one in FOR_ALL)]
-    _check_means_something(role, tenant, actor)
     try:
+        _check_means_something(role, tenant, actor)
         until_ms = None if days is None else SystemClock().now_ms() + int(days * 86_400_000)
         made = [
             new_key(
@@ -201,6 +198,8 @@ def _check_means_something(
     role: str | None, tenants: Sequence[str] | None, actor: str | None
 ) -> None:
     """Refuses a role that there is not, and a key that could sign nothing of what its role says."""
+    from ...commands.actors import WORKER
+    from ...commands.inputs import actor as checked_actor
     from ...commands.keyring import FOR_ALL, ROLES
 
     if role is not None and role not in ROLES:
@@ -213,7 +212,10 @@ def _check_means_something(
             Exit.USAGE,
             f"--tenant {tenants[0]}: a {role}'s key is for all tenants, since {why}: leave --tenant out",
         )
-    if actor is None or role in NAME_SOMEBODY:
+    if actor is None:
+        return
+    if role in NAME_SOMEBODY:
+        checked_actor(actor)
         return
     if role is None:
         told = f"of the keys that are made without --role not all name somebody: give --role {' or '.join(NAME_SOMEBODY)}"

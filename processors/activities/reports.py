@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from ...commands.actors import WORKER
 from ...commands.identity import INSECURE, Identity, signed_anew
 from ...commands.models import Command, CommandBody, CommandHeader, CompleteActivity
 from ...commands.wire import encode_command
@@ -29,7 +30,7 @@ class Reports:
     ) -> None:
         self._topics = topics
         self._identity = identity
-        self._actor = f"worker:{worker_id}"
+        self._actor = f"{WORKER}{worker_id}"
         self._now_ms = now_ms
 
     def command(self, task: ActivityTask, command_id: str, body: CommandBody) -> Send:

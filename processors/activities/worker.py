@@ -25,8 +25,8 @@ from .hung import Ending, Pulse, end_process
 from .killers import Killers, NoKillers
 from .lane import FLUSH_MS, Lane
 from .leases import Leases, NoLeases
-from .runner import Runner
 from .reports import Reports
+from .runner import Runner
 from .seat import Seat
 from .standing import Standing
 from .superseded import Superseded

@@ -16,9 +16,9 @@ from ..activities.core import SESSION_TIMEOUT_MS, WorkerCore
 from ..activities.hearing import REST_MS, MustLook, TooLate, make_sure
 from ..activities.jobs import Job
 from ..activities.offsets import Watermark
+from ..activities.reports import Reports
 from ..activities.runner import Runner
 from ..activities.seat import Seat
-from ..activities.reports import Reports
 from ..activities.standing import Outdated, Standing, Unsure
 from ..activities.superseded import Superseded
 from .actors import DIGEST_KEY, NAMESPACE, Actor, Killed, Scene

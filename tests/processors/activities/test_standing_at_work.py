@@ -3,8 +3,8 @@
 import threading
 
 import pytest
-
 from tests.commands.keys import Ring, key
+
 from wakeful import Access, Read, Write, activity, credentials
 from wakeful.commands.identity import Signed
 from wakeful.commands.keyring import Keyring
