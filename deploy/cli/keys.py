@@ -165,17 +165,18 @@ def _set_status(kid: str, status: str) -> None:
     from ...commands.keyring import PUBLISHED, REVOKED
     from ..clock import SystemClock
     from ..keyfile import changing
-    from ..roles import roles_over, told
+    from ..roles import roles_for_all, roles_over, told, told_narrowed
     from .output import note
 
     now_ms = SystemClock().now_ms()
     with changing(_path()) as keys:
-        before = roles_over(keys, now_ms)
+        before, whole = roles_over(keys, now_ms), roles_for_all(keys, now_ms)
         key = _find(keys, kid)
         if key.status == REVOKED and status != REVOKED:
             raise Stopped(Exit.REFUSED, f"key {kid} is revoked, which is for good")
         keys[keys.index(key)] = replace(key, status=status)
         ended = [role for role in roles_over(keys, now_ms) if role not in before]
+        left = {*roles_for_all(keys, now_ms), *ended}
     note(f"key {kid} is {status}; processes that run see it at once")
     if status == REVOKED and PUBLISHED in key.kinds:
         note(
@@ -184,6 +185,8 @@ def _set_status(kid: str, status: str) -> None:
         )
     for role in ended:
         note(f"warning: {told(role)}")
+    for role in (role for role in whole if role not in left):
+        note(f"warning: {told_narrowed(role)}")
 
 
 def _find(keys: Any, kid: str) -> Key:

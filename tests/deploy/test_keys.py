@@ -124,6 +124,19 @@ def test_retired_and_revoked_are_shown_and_revoked_is_for_good(cli) -> None:
     assert cli("revoke", "nobody")[0] == 3
 
 
+def test_the_end_of_the_last_key_for_all_warns_of_those_for_some(cli) -> None:
+    cli("new", "--role", "worker")
+    cli("new", "--role", "worker")
+    cli("new", "--role", "worker", "--tenant", "beta")
+    one, other, _ = kids(cli)
+    assert "warning" not in cli("retire", one)[2]
+    told = cli("revoke", other)[2]
+    assert (
+        "warning: the keys that are left sign results of some tenants or in some names only" in told
+    )
+    assert "wakeful keys new --role worker" in told
+
+
 def test_the_end_of_a_publishers_key_warns_of_the_sets_that_it_signed(cli) -> None:
     cli("new", "--role", "publisher")
     cli("new", "--role", "publisher")
