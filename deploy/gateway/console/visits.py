@@ -21,6 +21,7 @@ from ..principals import May, Principal, permissions_of
 from ..problems import Problem
 from ..services import Services
 from .history import Histories
+from .one_time import end_sign_in, has_ended
 from .signing import Signer
 
 CHANNEL = "console"
@@ -98,7 +99,8 @@ def visit_of(request: Request) -> Visit:
     word = request.cookies.get(COOKIE, "")
     said = console.signer.open("session", word, console.now_ms)
     key = None if said is None else console.api_keys.named(said["key"], console.now_ms)
-    if said is None or key is None:
+    home = console.services.settings.home
+    if said is None or key is None or has_ended(home, said["id"]):
         raise SignInFirst
     principal = Principal(
         key.tenant, key.actor, permissions_of(key.roles), CHANNEL, f"key:{key.id}"
@@ -143,7 +145,11 @@ def sign_in(request: Request, response: Response, key: ApiKey) -> None:
 
 
 def sign_out(request: Request, response: Response) -> None:
-    """Takes the cookie back."""
+    """Takes the cookie back, and ends the sign-in for whoever else has it."""
+    console = console_of(request)
+    said = console.signer.open("session", request.cookies.get(COOKIE, ""), console.now_ms)
+    if said is not None:
+        end_sign_in(console.services.settings.home, said["id"], console.now_ms)
     response.delete_cookie(
         COOKIE, path=PATH, httponly=True, samesite="strict", secure=_is_secure(request)
     )

@@ -1,0 +1,115 @@
+"""Pages that go on by themselves: by their streams, without them by asking, and not at all where nobody looks."""
+
+import time
+
+from playwright.sync_api import Page, Request, expect
+
+from .conftest import whole
+from .running import Running
+
+STREAM = "**/console/stream/**"
+
+
+class Asked:
+    """What a page asked for since it was watched."""
+
+    def __init__(self, page: Page) -> None:
+        self.paths: list[str] = []
+        page.on("request", self._note)
+
+    def _note(self, request: Request) -> None:
+        self.paths.append(request.url.partition("/console/")[2])
+
+    def count(self, beginning: str) -> int:
+        return sum(path.startswith(beginning) for path in self.paths)
+
+
+def waits_for_payment(desk: Running, session_id: str) -> None:
+    desk.ask("payments", session_id, "x")
+    desk.until(
+        lambda views: any(one["status"] == "Waiting" for one in views.session(session_id)),
+        f"{session_id} to wait",
+    )
+
+
+def test_a_sessions_page_moves_by_its_stream_and_does_not_poll(page: Page, desk: Running) -> None:
+    waits_for_payment(desk, "live-1")
+    with page.expect_request(STREAM):
+        page.goto("/console/sessions/live-1")
+    expect(page.locator("#live")).to_contain_text("signal paid")
+    asked = Asked(page)
+    page.wait_for_timeout(2_600)  # a poll, were there any
+    assert asked.count("live/") == 0
+
+    began = time.monotonic()
+    with desk.client("bank") as client:
+        client.signal("live-1", "paid", 7)
+    expect(page.locator("#live")).to_contain_text("paid: 7")
+    assert time.monotonic() - began < 3
+    assert asked.count("stream/") == 0  # the same stream all the time
+
+
+def test_the_inbox_shows_a_new_proposal_by_its_stream(page: Page, desk: Running) -> None:
+    with page.expect_request(STREAM):
+        page.goto("/console/approvals")
+    asked = Asked(page)
+    desk.wants_approval("live-2", "the lamp hums")
+    expect(page.locator("#live")).to_contain_text("the lamp hums", timeout=4_000)
+    assert asked.count("live/approvals") <= 4
+
+
+@whole
+def test_a_page_that_can_have_no_stream_asks_now_and_then(page: Page, desk: Running) -> None:
+    waits_for_payment(desk, "live-3")
+    page.route(STREAM, lambda route: route.fulfill(status=503))
+    page.goto("/console/sessions/live-3")
+    with desk.client("bank") as client:
+        client.signal("live-3", "paid", 8)
+    expect(page.locator("#live")).to_contain_text("paid: 8")
+
+
+@whole
+def test_a_hidden_page_holds_no_stream_and_catches_up_when_it_is_seen(
+    page: Page, desk: Running
+) -> None:
+    waits_for_payment(desk, "live-4")
+    with page.expect_request(STREAM):
+        page.goto("/console/sessions/live-4")
+    expect(page.locator("#live")).to_contain_text("signal paid")
+    turn(page, hidden=True)
+    asked = Asked(page)
+    with desk.client("bank") as client:
+        client.signal("live-4", "paid", 9)
+    desk.until(lambda views: views.session("live-4")[0]["last_reply"], "a reply")
+    page.wait_for_timeout(2_500)
+    assert asked.paths == []
+    turn(page, hidden=False)
+    expect(page.locator("#live")).to_contain_text("paid: 9")
+    assert asked.count("stream/sessions/live-4") == 1
+
+
+def turn(page: Page, *, hidden: bool) -> None:
+    """As a browser does where another tab is chosen."""
+    page.evaluate(
+        """(hidden) => {
+            Object.defineProperty(document, "hidden", {value: hidden, configurable: true});
+            document.dispatchEvent(new Event("visibilitychange"));
+        }""",
+        hidden,
+    )
+
+
+@whole
+def test_a_page_of_a_session_that_ended_asks_for_nothing_any_more(
+    page: Page, desk: Running
+) -> None:
+    waits_for_payment(desk, "live-5")
+    with page.expect_request(STREAM):
+        page.goto("/console/sessions/live-5")
+    with desk.client("sue") as client:
+        client.cancel("live-5", "enough")
+    expect(page.locator(".lead")).to_contain_text("Cancelled")
+    page.wait_for_timeout(1_000)  # the stream's last word comes a moment later
+    asked = Asked(page)
+    page.wait_for_timeout(3_000)
+    assert asked.paths == []
