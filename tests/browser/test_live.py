@@ -113,3 +113,40 @@ def test_a_page_of_a_session_that_ended_asks_for_nothing_any_more(
     asked = Asked(page)
     page.wait_for_timeout(3_000)
     assert asked.paths == []
+
+
+def test_words_are_shown_as_they_come_and_those_of_a_lost_attempt_are_struck_out(
+    page: Page, desk: Running
+) -> None:
+    words = ["dear ", "<b>maria</b>, ", "we ", "are ", "sorry "]
+    desk.ask("writer", "live-8", {"words": words, "pause_ms": 250})
+    desk.until(lambda views: views.session("live-8"), "a session")
+    page.goto("/console/sessions/live-8")
+    first = page.locator(".attempt").nth(0)
+    expect(first).to_contain_text("Attempt 1 says")
+    expect(first.locator(".attempt-text")).to_contain_text("dear <b>maria</b>")
+    assert first.locator("b").count() == 0
+    second = page.locator(".attempt").nth(1)
+    expect(second).to_contain_text("Attempt 2 says")
+    expect(first).to_contain_text("Attempt 1 failed: what it said does not count")
+    expect(first.locator("s")).to_contain_text("sorry")
+    expect(second.locator(".attempt-text")).to_contain_text("DEAR <B>MARIA</B>")
+    expect(second.locator("s")).to_have_count(0)
+    expect(page.locator(".item.reply")).to_contain_text("A letter of 5 words.")
+    expect(page.locator(".attempt")).to_have_count(0)
+
+
+@whole
+def test_a_page_that_comes_back_in_the_middle_shows_each_word_once(
+    page: Page, desk: Running
+) -> None:
+    words = [f"{n} " for n in range(16)]
+    desk.ask("writer", "live-9", {"words": words, "pause_ms": 250})
+    desk.until(lambda views: views.session("live-9"), "a session")
+    page.goto("/console/sessions/live-9")
+    text = page.locator(".attempt").nth(0).locator(".attempt-text")
+    expect(text).to_contain_text("3 ")
+    turn(page, hidden=True)
+    turn(page, hidden=False)
+    expect(text).to_contain_text("15 ")
+    assert text.inner_text().split() == "".join(words).split()

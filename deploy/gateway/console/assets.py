@@ -16,6 +16,7 @@ router = APIRouter()
 TYPES = {
     "console.css": "text/css; charset=utf-8",
     "console.js": "text/javascript; charset=utf-8",
+    "in_flight.js": "text/javascript; charset=utf-8",
     "live.js": "text/javascript; charset=utf-8",
     "htmx.min.js": "text/javascript; charset=utf-8",
     "sign.svg": "image/svg+xml",

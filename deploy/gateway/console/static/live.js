@@ -49,7 +49,7 @@
   function start() {
     if (source || isOver || document.hidden || !part()) return;
     const own = source = new EventSource(part().dataset.stream);
-    own.addEventListener("open", () => { isOpen = true; });
+    own.addEventListener("open", () => { isOpen = true; document.dispatchEvent(new CustomEvent("stream-begins")); });
     own.addEventListener("error", () => {
       if (source !== own) return;
       isOpen = false; // the browser tries again by itself, unless it was refused
