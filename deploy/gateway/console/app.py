@@ -30,6 +30,7 @@ from . import (
     ledger,
     letters,
     overview,
+    provider,
     session,
     sessions,
     watching,
@@ -64,6 +65,7 @@ def console_app(services: Services, api_keys: ApiKeys, signer: Signer) -> ASGIAp
     for module in (
         *(
             entry,
+            provider,
             overview,
             approvals,
             deciding,
