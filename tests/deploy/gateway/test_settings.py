@@ -74,7 +74,7 @@ def test_any_other_is_refused(tmp_path, issuer):
                 "OIDC_CLIENT_ID": "console",
                 "HTTP_HOST": "0.0.0.0",
             },
-            "WAKEFUL_HTTP_URL is not set: say where browsers reach",
+            "WAKEFUL_HTTP_URL is not: say where browsers reach",
         ),
     ],
 )
