@@ -150,3 +150,39 @@ def test_a_page_that_comes_back_in_the_middle_shows_each_word_once(
     turn(page, hidden=False)
     expect(text).to_contain_text("15 ")
     assert text.inner_text().split() == "".join(words).split()
+
+
+@whole
+def test_a_part_that_is_shown_anew_keeps_the_focus_and_says_what_changed_once(
+    page: Page, desk: Running
+) -> None:
+    waits_for_payment(desk, "live-10")
+    page.goto("/console/sessions/live-10")
+    summary = page.locator(".item summary").first
+    summary.focus()
+    with desk.client("bank") as client:
+        client.signal("live-10", "paid", 7)
+    expect(page.locator("#live")).to_contain_text("paid: 7")
+    expect(page.locator("#said")).to_contain_text("Resting")
+    expect(summary).to_be_focused()
+
+
+@whole
+def test_the_focus_stays_near_what_is_gone(page: Page, desk: Running) -> None:
+    asked = desk.wants_approval("live-11")
+    page.goto("/console/approvals")
+    row = page.locator(f"[data-row][href$='{asked['proposal_id']}']")
+    row.focus()
+    with desk.client("sue") as client:
+        client.decide("live-11", asked["proposal_id"], asked["digest"], "reject")
+    expect(row).to_have_count(0)
+    expect(page.locator("#live")).to_be_focused()
+
+
+@whole
+def test_whoever_sent_something_is_led_to_what_became_of_it(page: Page, desk: Running) -> None:
+    waits_for_payment(desk, "live-12")
+    page.goto("/console/sessions/live-12")
+    page.get_by_label("Message").fill("hello")
+    page.get_by_role("button", name="Send", exact=True).click()
+    expect(page.locator("#verdict")).to_be_focused()

@@ -74,6 +74,7 @@
     strike(run, told.why);
     name(run);
     show(told.activity_id);
+    document.dispatchEvent(new CustomEvent("say", { detail: run.head.textContent }));
   });
   document.addEventListener("token-end", ({ detail: told }) => {
     const run = going(steps.get(told.activity_id), told.attempt);
