@@ -1,7 +1,5 @@
 """Pages that go on by themselves: by their streams, without them by asking, and not at all where nobody looks."""
 
-import time
-
 from playwright.sync_api import Page, Request, expect
 
 from .conftest import whole
@@ -41,21 +39,21 @@ def test_a_sessions_page_moves_by_its_stream_and_does_not_poll(page: Page, desk:
     page.wait_for_timeout(2_600)  # a poll, were there any
     assert asked.count("live/") == 0
 
-    began = time.monotonic()
     with desk.client("bank") as client:
         client.signal("live-1", "paid", 7)
     expect(page.locator("#live")).to_contain_text("paid: 7")
-    assert time.monotonic() - began < 3
     assert asked.count("stream/") == 0  # the same stream all the time
 
 
+@whole
 def test_the_inbox_shows_a_new_proposal_by_its_stream(page: Page, desk: Running) -> None:
     with page.expect_request(STREAM):
         page.goto("/console/approvals")
     asked = Asked(page)
+    page.wait_for_timeout(5_500)  # a poll, were there any
+    assert asked.count("live/") == 0
     desk.wants_approval("live-2", "the lamp hums")
-    expect(page.locator("#live")).to_contain_text("the lamp hums", timeout=4_000)
-    assert asked.count("live/approvals") <= 4
+    expect(page.locator("#live")).to_contain_text("the lamp hums")
 
 
 @whole
@@ -119,9 +117,12 @@ def test_words_are_shown_as_they_come_and_those_of_a_lost_attempt_are_struck_out
     page: Page, desk: Running
 ) -> None:
     words = ["dear ", "<b>maria</b>, ", "we ", "are ", "sorry "]
-    desk.ask("writer", "live-8", {"words": words, "pause_ms": 250})
-    desk.until(lambda views: views.session("live-8"), "a session")
-    page.goto("/console/sessions/live-8")
+    with desk.client("maria") as client:
+        client.open("writer", "live-8")
+        desk.until(lambda views: views.session("live-8"), "a session")
+        with page.expect_request(STREAM):
+            page.goto("/console/sessions/live-8")
+        client.send("live-8", {"words": words, "pause_ms": 250})
     first = page.locator(".attempt").nth(0)
     expect(first).to_contain_text("Attempt 1 says")
     expect(first.locator(".attempt-text")).to_contain_text("dear <b>maria</b>")
@@ -171,7 +172,7 @@ def test_a_part_that_is_shown_anew_keeps_the_focus_and_says_what_changed_once(
 def test_the_focus_stays_near_what_is_gone(page: Page, desk: Running) -> None:
     asked = desk.wants_approval("live-11")
     page.goto("/console/approvals")
-    row = page.locator(f"[data-row][href$='{asked['proposal_id']}']")
+    row = page.locator("[data-row][href*='/live-11/']")
     row.focus()
     with desk.client("sue") as client:
         client.decide("live-11", asked["proposal_id"], asked["digest"], "reject")

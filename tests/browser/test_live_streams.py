@@ -1,7 +1,7 @@
 """The streams of the console's pages without a browser: whose they are, when they end, and how many there may be."""
 
+import asyncio
 import json
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -59,31 +59,37 @@ def opened(visitor: Visitor, path: str) -> Iterator[Iterator[str]]:
 @whole
 def test_five_hundred_pages_are_open_at_once_and_all_move(desk: Running) -> None:
     desk.ask("payments", "live-7", "x")
-    desk.until(lambda views: views.session("live-7"), "a session")
+    row = desk.until(lambda views: views.session("live-7"), "a session")[0]
     visitor = desk.visitor("vic", "viewer")
-    open_, heard = threading.Semaphore(0), threading.Semaphore(0)
+    path = f"/console/stream/sessions/live-7?after={row['seq']}"
+    opened: asyncio.Queue[None] = asyncio.Queue()
 
-    def listen() -> None:
-        with (
-            httpx.Client(base_url=desk.url, timeout=60.0, cookies=visitor.http.cookies) as http,
-            http.stream("GET", "/console/stream/sessions/live-7") as answer,
+    async def listen(http: httpx.AsyncClient) -> list[str]:
+        async with http.stream("GET", path) as answer:
+            assert answer.status_code == 200
+            opened.put_nowait(None)
+            return [line async for line in answer.aiter_lines() if line.startswith("event:")]
+
+    def act() -> None:
+        began = time.monotonic()
+        assert visitor.get("sessions/live-7").status_code == 200
+        assert time.monotonic() - began < 5
+        with desk.client("sue") as client:
+            client.cancel("live-7", "enough")
+
+    async def main() -> list[list[str]]:
+        limits = httpx.Limits(max_connections=None)
+        async with (
+            asyncio.timeout(120),
+            httpx.AsyncClient(
+                base_url=desk.url, cookies=visitor.http.cookies, limits=limits, timeout=120
+            ) as http,
         ):
-            for line in answer.iter_lines():
-                if line == "event: end":
-                    heard.release()
-                    return
-                if '"seq:1"' in line:
-                    open_.release()
+            listening = [asyncio.ensure_future(listen(http)) for _ in range(500)]
+            for _ in listening:
+                await opened.get()
+            await asyncio.to_thread(act)
+            return await asyncio.gather(*listening)
 
-    threads = [threading.Thread(target=listen, daemon=True) for _ in range(500)]
-    for one in threads:
-        one.start()
-    for _ in range(500):
-        assert open_.acquire(timeout=60)
-    began = time.monotonic()
-    assert visitor.get("sessions/live-7").status_code == 200
-    assert time.monotonic() - began < 5
-    with desk.client("sue") as client:
-        client.cancel("live-7", "enough")
-    for _ in range(500):
-        assert heard.acquire(timeout=60)
+    heard = asyncio.run(main())
+    assert all("event: moved" in lines and lines[-1] == "event: end" for lines in heard)
