@@ -61,6 +61,15 @@ class Provider:
     roles_claim: str = "roles"
 
 
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Whom the claims of a token name."""
+
+    tenant: str
+    actor: str
+    roles: tuple[str, ...]
+
+
 class Oidc:
     """Makes a principal of a token, or refuses it; safe to use from several threads."""
 
@@ -72,12 +81,28 @@ class Oidc:
         self._http = httpx.Client(timeout=FETCH_S, follow_redirects=False, trust_env=False)
         self._lock = threading.Lock()
         self._keys: KeySet | None = None
+        self._metadata: dict[str, Any] = {}
         self._fetched_s = self._tried_s = -math.inf
 
     def principal(self, token: str) -> Principal:
         """Whose token this is; `Problem` 401, 403 where it names no tenant of ours, 503 where no key could be had yet."""
+        found = self.named(self.proved(token, self._provider.audience))
+        permissions = permissions_of(found.roles)
+        return Principal(found.tenant, found.actor, permissions, CHANNEL, f"oidc:{found.actor}")
+
+    @property
+    def issuer(self) -> str:
+        """The provider, as it names itself."""
+        return self._provider.issuer
+
+    def proved(self, token: str, audience: str) -> dict[str, Any]:
+        """The claims of a token that the provider has signed, for this audience, and that counts now; else `Problem`."""
         claims = self._claims(token)
-        self._check(claims)
+        self._check(claims, audience)
+        return claims
+
+    def named(self, claims: Mapping[str, Any]) -> Named:
+        """Whom these claims name; `Problem` 403 where that is nobody of ours."""
         told = self._provider
         tenant, actor = _at(claims, told.tenant_claim), _at(claims, told.actor_claim)
         try:
@@ -88,7 +113,26 @@ class Oidc:
             found = check_id("tenant", tenant), inputs.actor(actor)
         except InvalidKey as error:
             raise Problem(403, "no_principal", f"the token is valid, and {error}") from None
-        return Principal(*found, permissions_of(_roles(claims, told)), CHANNEL, f"oidc:{actor}")
+        return Named(*found, tuple(_roles(claims, told)))
+
+    def metadata(self) -> Mapping[str, Any]:
+        """What the provider says of itself, as it is known or can be had; `Problem` 503 where nobody knows."""
+        self._known(None)
+        return self._metadata
+
+    @property
+    def metadata_known(self) -> Mapping[str, Any]:
+        """The same without asking; empty where nobody asked yet."""
+        return self._metadata
+
+    def post(self, url: str, form: Mapping[str, str], headers: Mapping[str, str]) -> Any:
+        """The JSON object that the provider answers a form with, whatever its status; `Problem` 503 where it is none."""
+        try:
+            return self._answer("POST", url, data=form, headers=headers)[1]
+        except (httpx.HTTPError, httpx.InvalidURL, Problem, ValueError, TypeError) as error:
+            why = str(error) or type(error).__name__
+            logger.warning("the OIDC provider does not answer a sign-in", url=url, why=why)
+            raise unavailable() from None
 
     def close(self) -> None:
         """Frees connections."""
@@ -115,15 +159,15 @@ class Oidc:
             raise _invalid()
         return claims
 
-    def _check(self, claims: Mapping[str, Any]) -> None:
+    def _check(self, claims: Mapping[str, Any], wanted: str) -> None:
         """The token is signed: what is wrong with it may be told to whoever bears it."""
         now_s = self._now_ms() / 1000
         if claims.get("iss") != self._provider.issuer:
             raise refused("the token is of another issuer")
         audience = claims.get("aud")
         meant = audience if isinstance(audience, list) else [audience]
-        if self._provider.audience not in meant:
-            raise refused(f"the token is not for {self._provider.audience!r}: ask for one that is")
+        if wanted not in meant:
+            raise refused(f"the token is not for {wanted!r}: ask for one that is")
         expires_s = _seconds(claims, "exp")
         if expires_s is None:
             raise refused("the token never expires: ask for one that does")
@@ -147,12 +191,7 @@ class Oidc:
             if not self._has(kid):
                 self._ask()
             if self._keys is None:
-                raise Problem(
-                    503,
-                    "issuer_unavailable",
-                    "the keys of the OIDC provider cannot be had now, so no token can be judged: ask again in a moment",
-                    headers={"Retry-After": str(int(REFETCH_S))},
-                )
+                raise unavailable()
             return self._keys
 
     def _has(self, kid: object) -> bool:
@@ -180,7 +219,7 @@ class Oidc:
             if issuer.startswith("https:") and not where.startswith("https:"):
                 raise ValueError("its keys are not at an https address")
             self._keys = public_keys(self._get(where))
-            self._fetched_s = now_s
+            self._metadata, self._fetched_s = found, now_s
         except (httpx.HTTPError, httpx.InvalidURL, JoseError, Problem) as error:
             why = str(error) or type(error).__name__
             logger.warning("the OIDC provider's keys cannot be had", issuer=issuer, why=why)
@@ -188,9 +227,24 @@ class Oidc:
             logger.warning("the OIDC provider's keys cannot be used", issuer=issuer, why=str(error))
 
     def _get(self, url: str) -> dict[str, Any]:
+        status, found = self._answer("GET", url)
+        if status != 200:
+            raise ValueError(f"{url} answers with status {status}")
+        return found
+
+    def _answer(
+        self,
+        method: str,
+        url: str,
+        *,
+        data: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> tuple[int, dict[str, Any]]:
+        """Status and JSON object of an answer; `ValueError` for one that is late, long, or none."""
         until_s = self._steady_s() + FETCH_S
-        with self._http.stream("GET", url, headers={"Accept-Encoding": "identity"}) as answer:
-            if answer.status_code != 200:
+        told = {"Accept-Encoding": "identity", **(headers or {})}
+        with self._http.stream(method, url, data=data, headers=told) as answer:
+            if answer.status_code >= 500:
                 raise ValueError(f"{url} answers with status {answer.status_code}")
             body = bytearray()
             for part in answer.iter_raw():
@@ -202,7 +256,17 @@ class Oidc:
         found = load_strict(bytes(body))
         if not isinstance(found, dict):
             raise TypeError(f"{url} has no JSON object")
-        return found
+        return answer.status_code, found
+
+
+def unavailable() -> Problem:
+    """The answer while the provider has not said what is needed to judge a token."""
+    return Problem(
+        503,
+        "issuer_unavailable",
+        "the OIDC provider does not answer now, so no token can be judged: ask again in a moment",
+        headers={"Retry-After": str(int(REFETCH_S))},
+    )
 
 
 def refused(detail: str) -> Problem:

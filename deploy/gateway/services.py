@@ -23,6 +23,7 @@ from .backlog import Backlog
 from .hooks import Hooks
 from .live.live import Live
 from .measured import Committed
+from .oidc_sign_in import SignIns
 from .principals import Principal
 from .recent import Recent
 from .settings import MIB
@@ -50,6 +51,7 @@ class Services:
         clock: SystemClock | None = None,
         hooks: Hooks | None = None,
         committed: Committed | None = None,
+        sign_ins: SignIns | None = None,
         behind_max_s: float = BEHIND_MAX_S,
         body_max: int = MIB,
     ) -> None:
@@ -57,6 +59,8 @@ class Services:
         self.settings, self.log = settings, log
         self.topics = settings.topics
         self.authenticator = authenticator
+        self.sign_ins = sign_ins
+        """How people sign in to the console through the OIDC provider; null where they do not."""
         self.hooks = hooks or Hooks(None)
         self.body_max = body_max
         self.clock = clock or SystemClock()

@@ -25,6 +25,7 @@ from .authentication import Authenticator
 from .console import app as console
 from .hooks import Hooks
 from .oidc import Oidc, Provider
+from .oidc_sign_in import OidcClient, SignIns
 from .services import Services
 from .settings import GatewaySettings
 
@@ -118,6 +119,7 @@ def opened_services(settings: Settings, gateway: GatewaySettings, log: Log) -> I
         blobs=blobs_of(settings),
         clock=clock,
         hooks=Hooks(gateway.hooks),
+        sign_ins=None if oidc is None else _sign_ins(gateway, oidc, clock),
         behind_max_s=gateway.lag_max_s,
         body_max=gateway.body_max,
     )
@@ -140,6 +142,18 @@ def _oidc(gateway: GatewaySettings, clock: SystemClock) -> Oidc | None:
         gateway.oidc_roles_claim,
     )
     return Oidc(provider, clock.now_ms, lambda: clock.steady_ms() / 1000)
+
+
+def _sign_ins(gateway: GatewaySettings, oidc: Oidc, clock: SystemClock) -> SignIns | None:
+    if gateway.oidc_client_id is None:
+        return None
+    secret = gateway.oidc_client_secret
+    client = OidcClient(
+        gateway.oidc_client_id,
+        None if secret is None else secret.get_secret_value(),
+        gateway.oidc_scopes,
+    )
+    return SignIns(oidc, client, clock.now_ms, base_url=gateway.http_url)
 
 
 @contextmanager

@@ -13,6 +13,10 @@
 | `WAKEFUL_OIDC_TENANT_CLAIM` | the claim that names the tenant; dots go into objects | `tenant` |
 | `WAKEFUL_OIDC_ACTOR_CLAIM` | the claim that names the person | `sub` |
 | `WAKEFUL_OIDC_ROLES_CLAIM` | the claim with the roles, a list or words | `roles` |
+| `WAKEFUL_OIDC_CLIENT_ID` | what the provider calls the console, where people are to sign in through it | none |
+| `WAKEFUL_OIDC_CLIENT_SECRET` | its secret at the provider, if it has one | none |
+| `WAKEFUL_OIDC_SCOPES` | what is asked of the provider at a sign-in | `openid` |
+| `WAKEFUL_HTTP_URL` | where browsers reach the gateway; a provider sends them back there | none |
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
 from ..exits import Exit, Stopped
 
@@ -41,11 +45,17 @@ NAMES = {
     "oidc_tenant_claim": "OIDC_TENANT_CLAIM",
     "oidc_actor_claim": "OIDC_ACTOR_CLAIM",
     "oidc_roles_claim": "OIDC_ROLES_CLAIM",
+    "oidc_client_id": "OIDC_CLIENT_ID",
+    "oidc_client_secret": "OIDC_CLIENT_SECRET",
+    "oidc_scopes": "OIDC_SCOPES",
+    "http_url": "HTTP_URL",
 }
 
 _ISSUER = re.compile(
     r"https://[^\s?#]+|http://(?:127\.0\.0\.1|localhost|\[::1\])(?::\d+)?(?:/[^\s?#]*)?"
 )
+
+_ORIGIN = re.compile(r"https://[^\s?#/@]+/?|http://(?:127\.0\.0\.1|localhost|\[::1\])(?::\d+)?/?")
 
 
 class GatewaySettings(BaseModel):
@@ -64,6 +74,10 @@ class GatewaySettings(BaseModel):
     oidc_tenant_claim: str = "tenant"
     oidc_actor_claim: str = "sub"
     oidc_roles_claim: str = "roles"
+    oidc_client_id: str | None = None
+    oidc_client_secret: SecretStr | None = None
+    oidc_scopes: str = "openid"
+    http_url: str | None = None
 
     @property
     def can_sign_in(self) -> bool:
@@ -81,6 +95,22 @@ class GatewaySettings(BaseModel):
         if value is not None and _ISSUER.fullmatch(value) is None:
             raise ValueError("it should be an https address, such as https://login.example.com")
         return value
+
+    @field_validator("oidc_scopes")
+    @classmethod
+    def _scopes(cls, value: str) -> str:
+        if "openid" not in value.split():
+            raise ValueError("it should have the word openid, such as 'openid profile'")
+        return value
+
+    @field_validator("http_url")
+    @classmethod
+    def _http_url(cls, value: str | None) -> str | None:
+        if value is not None and _ORIGIN.fullmatch(value) is None:
+            raise ValueError(
+                "it should be an https address without a path, such as https://wakeful.example.com"
+            )
+        return value.rstrip("/") if value is not None else None
 
 
 def load_gateway_settings(environ: Mapping[str, str], home: Path) -> GatewaySettings:
@@ -106,6 +136,17 @@ def _check_together(found: GatewaySettings) -> None:
             Exit.USAGE,
             "WAKEFUL_OIDC_ISSUER is set and WAKEFUL_OIDC_AUDIENCE is not: name the audience that tokens must be for, "
             "or tokens made for other services would count here",
+        )
+    if found.oidc_client_id is not None and found.oidc_issuer is None:
+        raise Stopped(
+            Exit.USAGE,
+            "WAKEFUL_OIDC_CLIENT_ID is set and WAKEFUL_OIDC_ISSUER is not: name the provider that knows this client",
+        )
+    if found.oidc_client_id is not None and found.http_url is None and not found.is_local:
+        raise Stopped(
+            Exit.USAGE,
+            "WAKEFUL_OIDC_CLIENT_ID is set and WAKEFUL_HTTP_URL is not: say where browsers reach this gateway, "
+            "such as https://wakeful.example.com, so that the provider can send them back there",
         )
     if found.hooks is not None and not found.hooks.is_file():
         raise Stopped(Exit.USAGE, f"WAKEFUL_HOOKS={found.hooks}: there is no such file")

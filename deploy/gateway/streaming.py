@@ -18,6 +18,7 @@ from .live.subscriptions import Wanted
 from .principals import May, Principal
 from .problems import Problem
 from .reads import session_row
+from .services import Services
 
 router = APIRouter(prefix="/v1", tags=["live"])
 
@@ -38,8 +39,8 @@ def session_stream(
     after: Annotated[str | None, Query(max_length=500)] = None,
 ) -> SessionStream:
     """A dependency, so that what it waits for holds up no other stream: the stream of a session that is there."""
-    number = _number(last_event_id or after)
-    known = _known(shared, viewer, session_id, number)
+    number = number_of(last_event_id or after)
+    known = known_of(shared, viewer, session_id, number)
     shared.live.check(viewer.tenant)
     return SessionStream(
         shared.live,
@@ -86,7 +87,8 @@ async def of_tenant(stream: Annotated[TenantStream, Depends(tenant_stream)]) -> 
     return EventStream(stream)
 
 
-def _number(given: str | None) -> int:
+def number_of(given: str | None) -> int:
+    """The event that a client had last; `Problem` 422 for what is no number of one."""
     if not given:
         return 0
     if not (given.isascii() and given.isdigit() and len(given) <= 15):
@@ -98,7 +100,8 @@ def _number(given: str | None) -> int:
     return int(given)
 
 
-def _known(shared: Shared, viewer: Viewer, session_id: str, after: int) -> Known:
+def known_of(shared: Services, viewer: Principal, session_id: str, after: int) -> Known:
+    """What the views say of a session, for a stream of what came behind this event; `Problem` 404 where it is none."""
     tenant = viewer.tenant
     with shared.queries(viewer) as views:
         row = session_row(views, session_id, tenant)

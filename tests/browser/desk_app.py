@@ -1,8 +1,22 @@
 """The desk that the browser tests drive: refunds that rely on data and need a supervisor, letters, and tools that fail."""
 
+import asyncio
+
 from pydantic import BaseModel
 
-from wakeful import Message, Needs, Read, Retry, Turn, Write, activity, workflow
+from wakeful import (
+    Message,
+    Needs,
+    Read,
+    Retry,
+    Turn,
+    Write,
+    activity,
+    emit,
+    heartbeat,
+    progress,
+    workflow,
+)
 
 POLICY = "refund policy"
 
@@ -55,6 +69,19 @@ async def ask_carrier(order_id: str) -> str:
     raise ConnectionError(f"the carrier did not answer about {order_id}")
 
 
+@activity(contract=Read(), retry=Retry(attempts=2, initial="100ms", factor=1.0, cap="1s"))
+async def draft(words: list[str], pause_ms: int) -> str:
+    """Says its words as they come; its first attempt loses the line behind the last one."""
+    is_first = progress(int) is None
+    heartbeat(1)
+    for word in words:
+        emit(word if is_first else word.upper())
+        await asyncio.sleep(pause_ms / 1000)
+    if is_first:
+        raise ConnectionError("the line went dead")
+    return f"A letter of {len(words)} words."
+
+
 @activity(contract=Write())
 async def print_label(order_id: str) -> str:
     raise ConnectionError("the printer went silent in the middle")
@@ -89,6 +116,13 @@ async def treasury(turn: Turn, state: Nothing, message: Message) -> Nothing:
 @workflow("carrier", version=1)
 async def carrier(turn: Turn, state: Nothing, message: Message) -> Nothing:
     await turn.say(await turn.run(ask_carrier.call(message.text)))
+    return state
+
+
+@workflow("writer", version=1)
+async def writer(turn: Turn, state: Nothing, message: Message) -> Nothing:
+    told = message.data
+    await turn.say(await turn.run(draft.call(told["words"], told["pause_ms"])))
     return state
 
 

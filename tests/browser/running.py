@@ -126,10 +126,10 @@ class Visitor:
 
 
 @contextmanager
-def served(settings: Settings, log: Log) -> Iterator[Running]:
-    """The gateway as a process; its standard error is in the home."""
-    told = settings.home / "serve.log"
-    environ = {**os.environ, **settings.to_environ(), "WAKEFUL_HTTP_PORT": "0"}
+def served(settings: Settings, log: Log, **more: str) -> Iterator[Running]:
+    """The gateway as a process, with `more` in its environment; its standard error is in the home."""
+    told = settings.home / f"serve-{len(more)}.log"
+    environ = {**os.environ, **settings.to_environ(), "WAKEFUL_HTTP_PORT": "0", **more}
     with told.open("wb") as out:
         process = subprocess.Popen(
             [sys.executable, "-m", "wakeful", "serve", "--console-link"], env=environ, stderr=out

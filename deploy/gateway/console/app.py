@@ -22,7 +22,19 @@ from ...faults import has_no_views, is_silent
 from ..api_keys import ApiKeys
 from ..problems import Problem
 from ..services import Services
-from . import approvals, assets, deciding, entry, ledger, letters, overview, session, sessions
+from . import (
+    approvals,
+    assets,
+    deciding,
+    entry,
+    ledger,
+    letters,
+    overview,
+    provider,
+    session,
+    sessions,
+    watching,
+)
 from .pages import render
 from .signing import Signer, signer_in
 from .visits import PATH, Console, SignInFirst, Visit, visit_of, way_in
@@ -51,7 +63,19 @@ def console_app(services: Services, api_keys: ApiKeys, signer: Signer) -> ASGIAp
     app = FastAPI(title="Wakeful console", docs_url=None, redoc_url=None, openapi_url=None)
     app.state.console = Console(services, api_keys, signer, Cursors(services.settings.digest_key))
     for module in (
-        *(entry, overview, approvals, deciding, sessions, session, ledger, letters, assets),
+        *(
+            entry,
+            provider,
+            overview,
+            approvals,
+            deciding,
+            sessions,
+            session,
+            ledger,
+            letters,
+            watching,
+            assets,
+        ),
     ):
         app.include_router(module.router)
     for kind, answer in (

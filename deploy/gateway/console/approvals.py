@@ -127,11 +127,13 @@ def _listed(visit: Visit, status: str, after: str) -> dict[str, Any]:
         raise Problem(422, "unknown_status", f"status {status!r} is none: {', '.join(STATUSES)}")
     wanted: dict[str, str | int] = {"open": 1} if status == "requested" else {"status": status}
     with visit.services.queries(visit.principal) as views:
+        position = views.position()  # first: what is shown is of then, or later
         found = page_of(
             views, visit.console.cursors, APPROVALS, wanted, limit=PAGE, cursor=after or None
         )
     return {
         "now_ms": visit.console.now_ms,
+        "position": position,
         "rows": found.rows,
         "after": after,
         "following": found.next_cursor or "",

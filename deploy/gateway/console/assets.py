@@ -1,4 +1,4 @@
-"""The files that pages load: a stylesheet, htmx, a small script of ours, the sign."""
+"""The files that pages load: a stylesheet, htmx, small scripts of ours, the sign."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ router = APIRouter()
 TYPES = {
     "console.css": "text/css; charset=utf-8",
     "console.js": "text/javascript; charset=utf-8",
+    "in_flight.js": "text/javascript; charset=utf-8",
+    "live.js": "text/javascript; charset=utf-8",
     "htmx.min.js": "text/javascript; charset=utf-8",
     "sign.svg": "image/svg+xml",
 }

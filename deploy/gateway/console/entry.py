@@ -1,4 +1,4 @@
-"""The way in and out: an API key, or a link that signs in once."""
+"""The way in and out: an API key, a link that signs in once, or the OIDC provider (`provider.py`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fastapi.responses import RedirectResponse, Response
 from ..principals import May, permissions_of
 from .one_time import first_use
 from .pages import render
-from .visits import PATH, Posting, console_of, from_here, ours, sign_in, sign_out
+from .visits import PATH, Posting, console_of, from_here, ours, public_url, sign_in, sign_out
 
 router = APIRouter()
 
@@ -25,9 +25,22 @@ SPENT = (
 
 
 @router.get("/sign-in")
-def ask(request: Request, next: str = "") -> Response:  # noqa: A002 as the query has it
-    """The form."""
-    return render(request, None, "sign_in.html", back=ours(next) or "", wrong="")
+def ask(request: Request, next: str = "", out: str = "") -> Response:  # noqa: A002 as the query has it
+    """The form; with `out` for whoever has just left."""
+    return way_in_page(request, back=ours(next) or "", out=bool(out))
+
+
+def way_in_page(
+    request: Request, *, back: str = "", wrong: str = "", out: bool = False, status: int = 200
+) -> Response:
+    """The ways in that there are, and what was wrong with the one that was tried."""
+    sign_ins = console_of(request).services.sign_ins
+    elsewhere = None
+    if out and sign_ins is not None and (base := public_url(request)):
+        elsewhere = sign_ins.way_out(f"{base}{PATH}/sign-in")
+    told = {"back": back, "wrong": wrong, "out": out, "elsewhere": elsewhere}
+    provider = None if sign_ins is None else sign_ins.name
+    return render(request, None, "sign_in.html", provider=provider, status_code=status, **told)
 
 
 @router.post("/sign-in")
@@ -44,8 +57,7 @@ def enter(
     if key is not None and May.SEE not in permissions_of(key.roles):
         key, wrong = None, NOT_FOR_PEOPLE
     if key is None:
-        page = {"back": ours(back) or "", "wrong": wrong, "status_code": 401}
-        return render(request, None, "sign_in.html", **page)
+        return way_in_page(request, back=ours(back) or "", wrong=wrong, status=401)
     response = RedirectResponse(ours(back) or PATH + "/", 303)
     sign_in(request, response, key)
     return response
@@ -59,7 +71,7 @@ def follow(request: Request, word: str) -> Response:
     key = None if said is None else console.api_keys.named(said["key"], console.now_ms)
     home = console.services.settings.home
     if said is None or key is None or not first_use(home, said["once"], console.now_ms):
-        return render(request, None, "sign_in.html", back="", wrong=SPENT, status_code=401)
+        return way_in_page(request, wrong=SPENT, status=401)
     response = RedirectResponse(PATH + "/", 303)
     sign_in(request, response, key)
     return response
@@ -67,7 +79,7 @@ def follow(request: Request, word: str) -> Response:
 
 @router.post("/sign-out")
 def leave(request: Request, _: Posting) -> Response:
-    """Takes the cookie back."""
-    response = RedirectResponse(f"{PATH}/sign-in", 303)
+    """Takes the cookie back, and ends the sign-in."""
+    response = RedirectResponse(f"{PATH}/sign-in?out=1", 303)
     sign_out(request, response)
     return response

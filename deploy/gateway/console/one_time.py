@@ -1,7 +1,7 @@
-"""Links that sign a person in once: `wakeful serve --console-link` and the demo print one.
+"""What counts once: links that sign a person in (`wakeful serve --console-link` and the demo print one), and sign-ins until they end.
 
 A link names an API key that nobody was shown, made with it: who follows it speaks for that key, and revoking the key ends
-it. That it was used, an empty file says, so that of two gateways in one home one believes it.
+it. That it was used, an empty file says, so that of two gateways in one home one believes it; so does another that a sign-in has ended before its time.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ KEY_MS = 12 * 3_600_000
 
 USED = "console-links"
 
+ENDED = "console-signed-out"
+
 FORGET_MS = 24 * 3_600_000
-"""After so long no link can be followed any more, whatever the clocks say."""
+"""After so long no link can be followed any more and no sign-in lasts, whatever the clocks say."""
 
 
 def new_link(
@@ -46,14 +48,28 @@ def new_link(
 
 def first_use(home: Path, once: str, now_ms: int) -> bool:
     """Whether this link was never followed before; from now on it was. What tells of links that are over is removed."""
-    folder = home / USED
+    return _mark(home / USED, once, now_ms)
+
+
+def end_sign_in(home: Path, sign_in: str, now_ms: int) -> None:
+    """Ends a sign-in for every gateway of this home; a repeat changes nothing."""
+    _mark(home / ENDED, sign_in, now_ms)
+
+
+def has_ended(home: Path, sign_in: str) -> bool:
+    """Whether somebody signed out of it."""
+    return (home / ENDED / sign_in).exists()
+
+
+def _mark(folder: Path, name: str, now_ms: int) -> bool:
+    """Leaves a file of this name; false where there was one."""
     folder.mkdir(parents=True, exist_ok=True)
     for path in folder.iterdir():
         with suppress(FileNotFoundError):  # another gateway was here, too
             if path.stat().st_mtime * 1000 < now_ms - FORGET_MS:
                 path.unlink()
     try:
-        (folder / once).touch(exist_ok=False)
+        (folder / name).touch(exist_ok=False)
     except FileExistsError:
         return False
     return True

@@ -1,6 +1,7 @@
-"""Who looks at a page: the cookie of a sign-in, checked against the API key behind it each time.
+"""Who looks at a page: the cookie of a sign-in, checked each time.
 
-The cookie says which key, never what it may do: a key that is revoked, over, or has other roles by now counts as it is.
+Behind it is an API key: the cookie says which, never what it may do, so a key that is revoked, over, or has other roles by
+now counts as it is. Or the OIDC provider: then the cookie says whom its token named, and lasts as long as that.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from fastapi.responses import Response
 from ....events.records import Event
 from ....projections.pages import Cursors
 from ..api_keys import ApiKey, ApiKeys
-from ..principals import May, Principal, permissions_of
+from ..oidc_sign_in import SignedIn
+from ..principals import ROLES, May, Principal, permissions_of
 from ..problems import Problem
 from ..services import Services
 from .history import Histories
+from .one_time import end_sign_in, has_ended
 from .signing import Signer
 
 CHANNEL = "console"
@@ -97,14 +100,26 @@ def visit_of(request: Request) -> Visit:
     console = console_of(request)
     word = request.cookies.get(COOKIE, "")
     said = console.signer.open("session", word, console.now_ms)
-    key = None if said is None else console.api_keys.named(said["key"], console.now_ms)
-    if said is None or key is None:
+    principal = None if said is None else _principal_of(console, said)
+    home = console.services.settings.home
+    if said is None or principal is None or has_ended(home, said["id"]):
         raise SignInFirst
-    principal = Principal(
-        key.tenant, key.actor, permissions_of(key.roles), CHANNEL, f"key:{key.id}"
-    )
     principal.require(May.SEE)
     return Visit(console, principal, console.signer.form_token(said["id"]))
+
+
+def _principal_of(console: Console, said: dict[str, Any]) -> Principal | None:
+    """For whom this cookie speaks now; null where what it rests on counts no more."""
+    if "oidc" in said:
+        sign_ins = console.services.sign_ins
+        if sign_ins is None or said["oidc"] != sign_ins.issuer:
+            return None
+        permissions, via = permissions_of(said["roles"]), f"oidc:{said['actor']}"
+        return Principal(said["tenant"], said["actor"], permissions, CHANNEL, via)
+    key = console.api_keys.named(said["key"], console.now_ms)
+    if key is None:
+        return None
+    return Principal(key.tenant, key.actor, permissions_of(key.roles), CHANNEL, f"key:{key.id}")
 
 
 def posted(request: Request, form_token: Annotated[str, Form()] = "") -> Visit:
@@ -124,13 +139,21 @@ Looking = Annotated[Visit, Depends(visit_of)]
 Posting = Annotated[Visit, Depends(posted)]
 
 
-def sign_in(request: Request, response: Response, key: ApiKey) -> None:
-    """Sets the cookie; never one that outlives its key."""
+def sign_in(request: Request, response: Response, who: ApiKey | SignedIn) -> None:
+    """Sets the cookie; never one that outlives the key or the token that it rests on."""
     console = console_of(request)
     until_ms = console.now_ms + SIGNED_IN_MS
-    if key.not_after_ms is not None:
-        until_ms = min(until_ms, key.not_after_ms)
-    body: dict[str, Any] = {"key": key.id, "id": secrets.token_hex(16)}
+    body: dict[str, Any] = {"id": secrets.token_hex(16)}
+    match who:
+        case ApiKey():
+            body["key"] = who.id
+            until_ms = min(until_ms, until_ms if who.not_after_ms is None else who.not_after_ms)
+        case SignedIn():
+            named = who.named
+            roles = [role for role in ROLES if role in named.roles]
+            body |= {"oidc": issuer_of(console), "tenant": named.tenant, "actor": named.actor}
+            body |= {"roles": roles}
+            until_ms = min(until_ms, who.until_ms)
     response.set_cookie(
         COOKIE,
         console.signer.seal("session", body, until_ms=until_ms),
@@ -138,14 +161,23 @@ def sign_in(request: Request, response: Response, key: ApiKey) -> None:
         path=PATH,
         httponly=True,
         samesite="strict",
-        secure=_is_secure(request),
+        secure=is_secure(request),
     )
 
 
+def issuer_of(console: Console) -> str:
+    """The provider that people sign in through; empty where there is none."""
+    return "" if console.services.sign_ins is None else console.services.sign_ins.issuer
+
+
 def sign_out(request: Request, response: Response) -> None:
-    """Takes the cookie back."""
+    """Takes the cookie back, and ends the sign-in for whoever else has it."""
+    console = console_of(request)
+    said = console.signer.open("session", request.cookies.get(COOKIE, ""), console.now_ms)
+    if said is not None:
+        end_sign_in(console.services.settings.home, said["id"], console.now_ms)
     response.delete_cookie(
-        COOKIE, path=PATH, httponly=True, samesite="strict", secure=_is_secure(request)
+        COOKIE, path=PATH, httponly=True, samesite="strict", secure=is_secure(request)
     )
 
 
@@ -161,6 +193,15 @@ def ours(path: str) -> str | None:
     return path if _OURS.fullmatch(path) and "/.." not in path else None
 
 
-def _is_secure(request: Request) -> bool:
+def public_url(request: Request) -> str:
+    """Where browsers reach us: as it is set, else, on this machine alone, as the request says; empty where nobody knows."""
+    sign_ins = console_of(request).services.sign_ins
+    if sign_ins is not None and sign_ins.base_url:
+        return sign_ins.base_url
+    is_here = request.url.hostname in LOOPBACK
+    return f"{request.url.scheme}://{request.url.netloc}" if is_here else ""
+
+
+def is_secure(request: Request) -> bool:
     """Always, but for plain HTTP on this machine, where a browser would not send it back."""
     return not (request.url.scheme == "http" and request.url.hostname in LOOPBACK)

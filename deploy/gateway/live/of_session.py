@@ -96,8 +96,12 @@ class SessionStream(Stream):
             self._status = ENDINGS.get(type(body), self._status)
             before, behind = self._in_flight.before(body), self._in_flight.after(body)
             if envelope.seq > self._after:
-                parts += [before, frame(one.kind, one.data, str(envelope.seq)), behind]
+                parts += [before, self._frame(one), behind]
         return b"".join(parts)
+
+    def _frame(self, one: Told) -> bytes:
+        """One event as this stream tells it."""
+        return frame(one.kind, one.data, str(one.event.envelope.seq))
 
     def _of_tokens(self, tokens: Sequence[Token]) -> bytes:
         return b"".join(self._in_flight.token(one) for one in tokens)

@@ -53,8 +53,12 @@ class TenantStream(Stream):
                 continue  # the history had it
             self._positions[one.place] = one.offset + 1
             if self._wanted.takes(one):
-                parts.append(frame(one.kind, one.data, token_of(self._positions)))
+                parts.append(self._frame(one, token_of(self._positions)))
         return b"".join(parts)
+
+    def _frame(self, one: Told, position: str) -> bytes:
+        """One event as this stream tells it, and where it goes on behind it."""
+        return frame(one.kind, one.data, position)
 
     def _read(self) -> bytes:
         return reached(token_of(self._positions))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
@@ -25,7 +26,7 @@ class Issuer:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
         self.url = f"http://127.0.0.1:{self._server.server_port}/realm"
-        self.add("rsa", RSAKey.generate_key(2048, {"kid": "rsa"}))
+        self.add("rsa", _rsa_key())
 
     def add(self, kid: str, key: Key) -> None:
         """One more key, published."""
@@ -91,6 +92,12 @@ class Issuer:
                 """Silent."""
 
         return Handler
+
+
+@cache
+def _rsa_key() -> Key:
+    """The same for all: making one takes longer than most tests."""
+    return RSAKey.generate_key(2048, {"kid": "rsa"})
 
 
 def ed25519(kid: str) -> Key:

@@ -17,6 +17,7 @@ from wakeful.deploy.gateway.app import create_app
 from wakeful.deploy.gateway.authentication import Authenticator
 from wakeful.deploy.gateway.hooks import Hooks
 from wakeful.deploy.gateway.oidc import Oidc
+from wakeful.deploy.gateway.oidc_sign_in import SignIns
 from wakeful.deploy.gateway.services import Services
 from wakeful.deploy.settings import Settings
 from wakeful.events.codec import decode_event
@@ -39,6 +40,7 @@ class Gateway:
         *,
         url: str | None = None,
         oidc: Oidc | None = None,
+        sign_ins: SignIns | None = None,
         hooks: Path | None = None,
         behind_max_s: float = 60.0,
         body_max: int = 1024 * 1024,
@@ -64,6 +66,7 @@ class Gateway:
             identity=self.cluster.identity,
             clock=self.cluster.clock,  # type: ignore[arg-type]  # it has what is asked of it
             hooks=Hooks(hooks),
+            sign_ins=sign_ins,
             committed=self._committed,
             behind_max_s=behind_max_s,
             body_max=body_max,

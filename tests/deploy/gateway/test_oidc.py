@@ -284,7 +284,7 @@ def test_a_silent_provider_changes_nothing_for_keys_that_are_known(oidc, issuer,
 
 def test_before_there_are_keys_nobody_can_be_judged(oidc, issuer, clock):
     issuer.down = True
-    assert "cannot be had now" in refused(oidc, issuer.token(), 503)
+    assert "does not answer now" in refused(oidc, issuer.token(), 503)
     asked = len(issuer.asked)
     refused(oidc, issuer.token(), 503)
     assert len(issuer.asked) == asked

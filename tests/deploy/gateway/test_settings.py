@@ -59,6 +59,37 @@ def test_any_other_is_refused(tmp_path, issuer):
     assert caught.value.code == Exit.USAGE
 
 
+@pytest.mark.parametrize(
+    ("environ", "told"),
+    [
+        ({"OIDC_CLIENT_ID": "console"}, "name the provider"),
+        ({"OIDC_SCOPES": "profile"}, "the word openid"),
+        ({"HTTP_URL": "http://wakeful.example"}, "https address without a path"),
+        ({"HTTP_URL": "https://wakeful.example/deep"}, "https address without a path"),
+        ({"HTTP_URL": "https://me@wakeful.example"}, "https address without a path"),
+        (
+            {
+                "OIDC_ISSUER": "https://a.example",
+                "OIDC_AUDIENCE": "wakeful",
+                "OIDC_CLIENT_ID": "console",
+                "HTTP_HOST": "0.0.0.0",
+            },
+            "WAKEFUL_HTTP_URL is not: say where browsers reach",
+        ),
+    ],
+)
+def test_sign_ins_that_cannot_work_are_refused_at_the_start(tmp_path, environ, told):
+    with pytest.raises(Stopped, match=told) as caught:
+        load_gateway_settings({PREFIX + name: value for name, value in environ.items()}, tmp_path)
+    assert caught.value.code == Exit.USAGE
+
+
+def test_the_clients_secret_is_shown_by_nothing(tmp_path):
+    found = load_gateway_settings({f"{PREFIX}OIDC_CLIENT_SECRET": "hush-hush"}, tmp_path)
+    assert "hush" not in f"{found!r} {found}"
+    assert found.oidc_client_secret.get_secret_value() == "hush-hush"
+
+
 def test_a_file_of_keys_that_is_damaged_later_takes_nobody_out_and_lets_nobody_in(tmp_path):
     path = tmp_path / "api_keys.json"
     text, kept = new_key("acme", "ann", ("user",))

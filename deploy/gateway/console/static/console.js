@@ -32,21 +32,37 @@
     });
   }
 
-  // A part that is shown anew keeps what was open, and where the focus was.
-  let open = new Map(), focused = null, row = null;
+  // What changes by itself is said once, politely, from a place that stays: `data-say` of a part that is shown anew.
+  const said = $("#said");
+  const say = (text) => { if (said && !document.hidden) said.textContent = text; };
+  const sayings = () => new Map($$("[data-say]").map((one) => [one.id, one.dataset.say]));
+  let before = sayings();
+  document.addEventListener("say", (event) => say(event.detail));
+  document.addEventListener("htmx:afterSwap", () => {
+    const now = sayings();
+    for (const [id, text] of now) if (text !== before.get(id)) say(text);
+    before = now;
+  });
+
+  // A part that is shown anew keeps what was open, and where the focus was: on the same thing, else on the part itself.
+  const FOCUSABLE = "a[href], button, summary, input, textarea, select, [tabindex]";
+  const alike = (one, where) => {
+    const sign = (at) => [at.tagName, at.id, at.getAttribute("href"), at.getAttribute("aria-label"), at.matches("summary") && at.parentElement.id].join("|");
+    return $$(FOCUSABLE, where).filter((other) => sign(other) === sign(one));
+  };
+  let open = new Map(), lost = null;
   document.addEventListener("htmx:beforeRequest", (event) => { if (document.hidden) event.preventDefault(); });
-  document.addEventListener("htmx:beforeSwap", () => {
+  document.addEventListener("htmx:beforeSwap", (event) => {
     open = new Map($$("details[id]").map((one) => [one.id, one.open]));
-    const at = document.activeElement;
-    focused = at && at.id ? at.id : null;
-    row = at && at.matches("[data-row]") ? at.getAttribute("href") : null;
-    const summary = at && at.matches("summary") ? at.parentElement.id : null;
-    if (summary) focused = summary;
+    const part = event.detail.target, at = document.activeElement;
+    lost = part.contains(at) ? { part: part.id, at, nth: alike(at, part).indexOf(at) } : null;
   });
   document.addEventListener("htmx:afterSwap", () => {
     for (const one of $$("details[id]")) if (open.has(one.id)) one.open = open.get(one.id);
-    const at = row ? $$("[data-row]").find((one) => one.getAttribute("href") === row) : focused && document.getElementById(focused);
-    if (at && document.activeElement === document.body) (at.matches("details") ? $("summary", at) : at).focus({ preventScroll: true });
+    const part = lost && document.getElementById(lost.part);
+    if (!part || document.activeElement !== document.body) return;
+    const found = alike(lost.at, part);
+    (found[Math.min(lost.nth, found.length - 1)] || part).focus({ preventScroll: true });
   });
 
   // Keys: one does something where nobody types, and somebody may turn that off.
