@@ -12,7 +12,7 @@ from ...events.errors import Rejected, Transient
 from ...events.log.protocol import LogFault
 from ..faults import has_no_views, is_silent
 from . import commands, downloads, reads, reads_events, standing, streaming, webhooks
-from .documenting import document
+from .documenting import document, document_topics
 from .guarding import Guard
 from .problems import Problem, response_to
 from .services import Services
@@ -51,6 +51,7 @@ def create_app(services: Services) -> FastAPI:
         app.add_exception_handler(kind, answer)
     app.add_middleware(Guard, body_max=services.body_max, unavailable=_unavailable)
     document(app)
+    document_topics(app, services.settings)
     return app
 
 
