@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from ...events.errors import Rejected, Transient
 from ...events.log.protocol import LogFault
 from ..faults import has_no_views, is_silent
-from . import commands, downloads, reads, reads_events, standing, streaming, webhooks
+from . import commands, downloads, letters, reads, reads_events, standing, streaming, webhooks
 from .documenting import document, document_topics
 from .guarding import Guard
 from .problems import Problem, response_to
@@ -34,7 +34,7 @@ def create_app(services: Services) -> FastAPI:
         title="Wakeful", version="1", docs_url=None, redoc_url=None, redirect_slashes=False
     )
     app.state.services = services
-    for queries in (reads, reads_events, downloads, standing):
+    for queries in (reads, reads_events, downloads, standing, letters):
         app.include_router(queries.router)
     app.include_router(commands.router)
     app.include_router(commands.status)
