@@ -175,6 +175,7 @@ CREATE INDEX IF NOT EXISTS approvals_inbox_by_rule ON {tables}.approvals (tenant
     WHERE status = 'requested';
 CREATE INDEX IF NOT EXISTS approvals_inbox_by_action ON {tables}.approvals (tenant, action, expires_at_ms, session_id, proposal_id)
     WHERE status = 'requested';
+CREATE INDEX IF NOT EXISTS approvals_by_step ON {tables}.approvals (tenant, session_id, turn, step, proposal_id);
 CREATE INDEX IF NOT EXISTS approvals_by_status ON {tables}.approvals (tenant, status, requested_at_ms, session_id, proposal_id);
 
 CREATE TABLE IF NOT EXISTS {tables}.ledger (
@@ -217,6 +218,7 @@ CREATE TABLE IF NOT EXISTS {tables}.ledger (
     PRIMARY KEY (tenant, session_id, activity_id)
 );
 CREATE INDEX IF NOT EXISTS ledger_by_time ON {tables}.ledger (tenant, requested_at_ms, session_id, activity_id);
+CREATE INDEX IF NOT EXISTS ledger_by_step ON {tables}.ledger (tenant, session_id, turn, step, activity_id);
 CREATE INDEX IF NOT EXISTS ledger_by_action ON {tables}.ledger (tenant, action, requested_at_ms, session_id, activity_id);
 CREATE INDEX IF NOT EXISTS ledger_by_status ON {tables}.ledger (tenant, status, requested_at_ms, session_id, activity_id)
     WHERE status <> 'completed';
