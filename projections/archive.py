@@ -52,15 +52,15 @@ WITH RECURSIVE of AS (
     FROM of WHERE of.tenant IS NOT NULL
 )
 SELECT tenant FROM of WHERE tenant IS NOT NULL
-UNION SELECT tenant FROM {views}.archived WHERE part IS NULL
-UNION SELECT of_tenant FROM {views}.archives WHERE store = %(store)s
+UNION SELECT tenant FROM {lock}.archived WHERE part IS NULL
+UNION SELECT of_tenant FROM {lock}.archives WHERE store = %(store)s
 ORDER BY 1
 """
 
 _READ_AGAIN = "UPDATE {live}.positions SET generation = generation + 1"
 
 _CLAIM = """
-INSERT INTO {views}.archived (tenant, session_id, status, seq, finished_at_ms, archived_at)
+INSERT INTO {lock}.archived (tenant, session_id, status, seq, finished_at_ms, archived_at)
 SELECT s.tenant, s.session_id, s.status, s.seq, s.updated_at_ms, now()
 FROM unnest(%(statuses)s::text[]) AS f(status)
 CROSS JOIN LATERAL (
@@ -73,29 +73,29 @@ ON CONFLICT DO NOTHING
 """
 
 _CLAIMED = """
-SELECT session_id, finished_at_ms FROM {views}.archived
+SELECT session_id, finished_at_ms FROM {lock}.archived
 WHERE tenant = %(tenant)s AND part IS NULL ORDER BY session_id LIMIT %(most)s
 """
 
-_UNDER_WAY = "SELECT 1 FROM {views}.archived WHERE part IS NULL LIMIT 1"
+_UNDER_WAY = "SELECT 1 FROM {lock}.archived WHERE part IS NULL LIMIT 1"
 
 _PART = """
-INSERT INTO {views}.archives
+INSERT INTO {lock}.archives
     (part, store, of_tenant, name, sha256, bytes, sessions, rows, finished_since_ms, finished_until_ms, written_at)
 SELECT coalesce(max(part), 0) + 1, %(store)s, %(tenant)s, %(name)s, %(sha256)s, %(bytes)s, %(sessions)s, %(rows)s,
     %(since_ms)s, %(until_ms)s, now()
-FROM {views}.archives
+FROM {lock}.archives
 RETURNING part
 """
 
 _ARCHIVED = """
-UPDATE {views}.archived SET part = %(part)s WHERE tenant = %(tenant)s AND session_id = ANY (%(ids)s) AND part IS NULL
+UPDATE {lock}.archived SET part = %(part)s WHERE tenant = %(tenant)s AND session_id = ANY (%(ids)s) AND part IS NULL
 """
 
 _PARTS = """
 SELECT name, sha256, bytes, sessions, rows, finished_since_ms, finished_until_ms,
     to_char(written_at, 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS written_at
-FROM {views}.archives WHERE store = %(store)s AND of_tenant = %(tenant)s ORDER BY part
+FROM {lock}.archives WHERE store = %(store)s AND of_tenant = %(tenant)s ORDER BY part
 """
 
 
@@ -265,15 +265,13 @@ def archived_sessions(url: str, namespace: str) -> frozenset[Key]:
     """The sessions that were claimed or taken out, of all tenants."""
     schemas = Schemas(namespace)
     with closing(connect(url, role=schemas.owner, access="read")) as connection:
-        found = connection.execute(schemas.fill("SELECT tenant, session_id FROM {views}.archived"))
+        found = connection.execute(schemas.fill("SELECT tenant, session_id FROM {lock}.archived"))
         return frozenset((tenant, session_id) for tenant, session_id in found)
 
 
 def check_none_begun(connection: psycopg.Connection[Any], schemas: Schemas) -> None:
     """`Rejected` where an archive was begun and not ended: a rebuild would not give its rows. The caller is alone."""
-    there = connection.execute(
-        "SELECT to_regclass(%s)", (f'"{schemas.views}".archived',)
-    ).fetchone()
+    there = connection.execute("SELECT to_regclass(%s)", (f'"{schemas.lock}".archived',)).fetchone()
     if there is None or there[0] is None:
         return
     if connection.execute(schemas.fill(_UNDER_WAY)).fetchone() is not None:

@@ -20,6 +20,7 @@ from .connection import connect
 from .exclusion import alone
 from .schemas import VERSION, Schemas, script_text
 from .tenants import (
+    KEPT,
     become_owner,
     close_schema,
     drop_role,
@@ -58,6 +59,12 @@ _MADE = re.compile(
 )
 _INDEXED = re.compile(r"^CREATE INDEX IF NOT EXISTS (\w+)\s+ON \{(\w+)\}", re.MULTILINE)
 
+_NAMEABLE = """
+SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = %s AND c.relname = ANY (%s) AND c.relkind = 'r'
+"""
+"""Tables that readers could name, from before they lay where nobody can."""
+
 _OLDER = "SELECT nspname FROM pg_namespace WHERE nspname = ANY (%s) ORDER BY nspname"
 
 
@@ -93,6 +100,8 @@ def install(url: str, namespace: str) -> None:
 
 def make_tables(connection: psycopg.Connection[Any], schemas: Schemas) -> None:
     """The tables, each under row-level security. The caller is the owner; a repeat changes nothing."""
+    for (name,) in connection.execute(_NAMEABLE, (schemas.views, list(KEPT))).fetchall():
+        connection.execute(schemas.fill(f"ALTER TABLE {{views}}.{name} SET SCHEMA {{lock}}"))
     connection.execute(schemas.script("schema.sql"))
     guard(connection, schemas)
 
@@ -110,8 +119,8 @@ def is_made(connection: psycopg.Connection[Any], schemas: Schemas) -> bool:
     told = connection.execute(_TOLD, (schemas.lock,)).fetchone()
     if told is None or str(told[0]).rpartition(" ")[2] != fingerprint():
         return False
-    found = connection.execute(_THERE, {"of": [schemas.views, schemas.tables]})
-    schema_of = {"views": schemas.views, "tables": schemas.tables}
+    schema_of = {"views": schemas.views, "tables": schemas.tables, "lock": schemas.lock}
+    found = connection.execute(_THERE, {"of": list(schema_of.values())})
     return {(schema_of[at], name) for at, name in made_names()} <= set(found.fetchall())
 
 
@@ -161,7 +170,7 @@ def fingerprint() -> str:
 
 @cache
 def made_names() -> frozenset[tuple[str, str]]:
-    """The tables, indexes, views and functions that they make, each with `views` or `tables`, where it is."""
+    """The tables, indexes, views and functions that they make, each with `views`, `tables` or `lock`, where it is."""
     texts = [script_text(one) for one in SCRIPTS]
     made = {(at, name) for text in texts for at, name in _MADE.findall(text)}
     return frozenset(made | {(at, name) for text in texts for name, at in _INDEXED.findall(text)})

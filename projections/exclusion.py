@@ -2,7 +2,7 @@
 
 Advisory locks are everybody's, and so is every table that somebody may name: without a right to read it, PREPARE keeps
 a lock on it until the transaction ends. So there are tables for this in a schema of their own, `<namespace>_lock`,
-where nobody but the owner may name anything. Rules:
+where nobody but the owner may name anything (what was archived lies there, too). Rules:
 
 - Nobody waits for ever. What is not had in `WAIT_MS` is an error that says who has it, and what to do.
 - A login for one tenant that stands in the way longer than `GRACE_S` loses its connection, where ours may end it:

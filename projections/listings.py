@@ -155,12 +155,17 @@ APPROVALS = Listing(
             "requested",
             where=_equal("status"),
         ),
-        Route(("session_id",), ("proposal_id",), descending=False, where=_equal("session_id")),
+        Route(
+            ("session_id",),
+            ("turn", "step", "proposal_id"),
+            descending=False,
+            where=_equal("session_id"),
+        ),
     ),
     MappingProxyType({"expires": "expires_at_ms", "requested": "requested_at_ms"}),
-    frozenset({"expires_at_ms", "requested_at_ms"}),
+    frozenset({"expires_at_ms", "requested_at_ms", "turn", "step"}),
 )
-"""The open ones with the next to expire first; those of another status with the newest first."""
+"""The open ones with the next to expire first; those of another status with the newest first; of one session in the order of its steps."""
 
 _BY_REQUEST = ("requested_at_ms", "session_id", "activity_id")
 
@@ -180,12 +185,17 @@ LEDGER = Listing(
             "requested",
             where=f"status <> 'completed' AND {_equal('status')}",
         ),
-        Route(("session_id",), ("activity_id",), descending=False, where=_equal("session_id")),
+        Route(
+            ("session_id",),
+            ("turn", "step", "activity_id"),
+            descending=False,
+            where=_equal("session_id"),
+        ),
     ),
     MappingProxyType({"requested": "requested_at_ms"}),
-    frozenset({"requested_at_ms"}),
+    frozenset({"requested_at_ms", "turn", "step"}),
 )
-"""Newest first; of one session in the order of the steps' ids. Nearly all steps are completed: that is no filter."""
+"""Newest first; of one session in the order of its steps, by their numbers: 1.10 comes behind 1.9. Nearly all steps are completed: that is no filter."""
 
 _BY_REFUSAL = ("refused_at_ms", "session_id", "command_offset")
 

@@ -21,7 +21,7 @@ from .queries import Answer, Queries
 LIMIT_MAX = 200
 """Rows of one page."""
 
-CURSOR_LENGTH_MAX = 1_024
+CURSOR_LENGTH_MAX = 2_048
 
 MAC_BYTES = 16
 

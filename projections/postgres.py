@@ -57,7 +57,7 @@ GONE = 1 << 62
 
 _ARCHIVED = """
 SELECT tenant, session_id FROM json_to_recordset(%s::json) AS x(tenant text, session_id text)
-JOIN {views}.archived USING (tenant, session_id)
+JOIN {lock}.archived USING (tenant, session_id)
 """
 
 _GAPS = """

@@ -47,7 +47,7 @@ SELECT * FROM {views}.approvals
 WHERE (%(tenant)s::text IS NULL OR tenant = %(tenant)s)
     AND (%(session_id)s::text IS NULL OR session_id = %(session_id)s)
     AND (%(status)s::text IS NULL OR status = %(status)s)
-ORDER BY requested_at, tenant, session_id, proposal_id
+ORDER BY requested_at, tenant, session_id, turn, step, proposal_id
 LIMIT %(limit)s
 """
 
@@ -99,7 +99,7 @@ WHERE (%(tenant)s::text IS NULL OR tenant = %(tenant)s)
 _ACTIVITIES = f"""
 SELECT * FROM {{views}}.activities {_BY_SESSION}
     AND (NOT %(open)s OR open)
-ORDER BY since, tenant, session_id, activity_id
+ORDER BY since, tenant, session_id, turn, step, activity_id
 LIMIT %(limit)s
 """  # noqa: S608 - the texts are ours
 

@@ -14,7 +14,8 @@ CREATE TABLE IF NOT EXISTS {views}.logins (
 COMMENT ON TABLE {views}.logins IS 'Which tenant''s rows a login is shown; written by ''wakeful access''. Each login sees its own line.';
 
 -- Sessions that were archived: what the log has of them is no row any more, and a rebuild leaves them out. See `archive`.
-CREATE TABLE IF NOT EXISTS {views}.archived (
+-- Neither this is from the log. No reader may name these tables: the views over them are in `views.sql`.
+CREATE TABLE IF NOT EXISTS {lock}.archived (
     tenant text COLLATE "C" NOT NULL,
     session_id text COLLATE "C" NOT NULL,
     status text NOT NULL,
@@ -24,17 +25,9 @@ CREATE TABLE IF NOT EXISTS {views}.archived (
     part bigint,
     PRIMARY KEY (tenant, session_id)
 );
-CREATE INDEX IF NOT EXISTS archived_begun ON {views}.archived (tenant, session_id) WHERE part IS NULL;
-COMMENT ON TABLE {views}.archived IS 'One row per session that was taken out of the views into an archive, at its last event then.';
-COMMENT ON COLUMN {views}.archived.tenant IS 'Whose session it is.';
-COMMENT ON COLUMN {views}.archived.session_id IS 'The session, within its tenant.';
-COMMENT ON COLUMN {views}.archived.status IS 'How it had ended.';
-COMMENT ON COLUMN {views}.archived.seq IS 'The number of its last event then.';
-COMMENT ON COLUMN {views}.archived.finished_at_ms IS 'The time of that event, in milliseconds.';
-COMMENT ON COLUMN {views}.archived.archived_at IS 'When it was taken out.';
-COMMENT ON COLUMN {views}.archived.part IS 'The part of the archive that has its rows; null while it is still to be written.';
+CREATE INDEX IF NOT EXISTS archived_begun ON {lock}.archived (tenant, session_id) WHERE part IS NULL;
 
-CREATE TABLE IF NOT EXISTS {views}.archives (
+CREATE TABLE IF NOT EXISTS {lock}.archives (
     part bigint PRIMARY KEY,
     store text NOT NULL,
     of_tenant text NOT NULL,
@@ -47,7 +40,6 @@ CREATE TABLE IF NOT EXISTS {views}.archives (
     finished_until_ms bigint NOT NULL,
     written_at timestamptz NOT NULL
 );
-COMMENT ON TABLE {views}.archives IS 'One row per part of an archive of sessions: where it lies and what it has. For operators only.';
 
 CREATE TABLE IF NOT EXISTS {tables}.positions (
     topic text NOT NULL,
@@ -175,6 +167,7 @@ CREATE INDEX IF NOT EXISTS approvals_inbox_by_rule ON {tables}.approvals (tenant
     WHERE status = 'requested';
 CREATE INDEX IF NOT EXISTS approvals_inbox_by_action ON {tables}.approvals (tenant, action, expires_at_ms, session_id, proposal_id)
     WHERE status = 'requested';
+CREATE INDEX IF NOT EXISTS approvals_by_step ON {tables}.approvals (tenant, session_id, turn, step, proposal_id);
 CREATE INDEX IF NOT EXISTS approvals_by_status ON {tables}.approvals (tenant, status, requested_at_ms, session_id, proposal_id);
 
 CREATE TABLE IF NOT EXISTS {tables}.ledger (
@@ -217,6 +210,7 @@ CREATE TABLE IF NOT EXISTS {tables}.ledger (
     PRIMARY KEY (tenant, session_id, activity_id)
 );
 CREATE INDEX IF NOT EXISTS ledger_by_time ON {tables}.ledger (tenant, requested_at_ms, session_id, activity_id);
+CREATE INDEX IF NOT EXISTS ledger_by_step ON {tables}.ledger (tenant, session_id, turn, step, activity_id);
 CREATE INDEX IF NOT EXISTS ledger_by_action ON {tables}.ledger (tenant, action, requested_at_ms, session_id, activity_id);
 CREATE INDEX IF NOT EXISTS ledger_by_status ON {tables}.ledger (tenant, status, requested_at_ms, session_id, activity_id)
     WHERE status <> 'completed';

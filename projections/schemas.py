@@ -31,7 +31,7 @@ _VIEW = re.compile(r"^CREATE OR REPLACE VIEW \{views\}\.(\w+)", re.MULTILINE)
 class Schemas:
     """The schemas of a namespace: `views` is what people query, `tables` has the rows, or those `beside` them.
 
-    `lock` has no rows: see `exclusion`. Its roles are `owner`, `app` and `people`: see `tenants`.
+    `lock` has what no reader may name: locks, see `exclusion`, and what was archived. Its roles are `owner`, `app` and `people`: see `tenants`.
     """
 
     def __init__(self, namespace: str, *, beside: bool = False) -> None:

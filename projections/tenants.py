@@ -29,6 +29,9 @@ from .schemas import SETTING, Schemas
 SERVER_MIN = 15
 """Views that ask with the rights of whoever asks came with this version."""
 
+KEPT = ("archived", "archives")
+"""Tables that are not from the log, and that a rebuild leaves; they lie beside the locks, where no reader may name them."""
+
 OPERATORS_ONLY = frozenset({"gaps", "archives"})
 """What tells of records of all tenants, in words that may quote them."""
 
@@ -91,8 +94,8 @@ WHERE n.nspname = %(views)s AND c.relkind IN ('v', 'm')
 UNION ALL
 SELECT format('table %%s shows its rows to everybody', c.relname)
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE n.nspname IN (%(views)s, %(live)s) AND c.relkind IN ('r', 'p')
-    AND NOT (c.relrowsecurity AND c.relforcerowsecurity)
+WHERE (n.nspname IN (%(views)s, %(live)s) OR n.nspname = %(lock)s AND c.relname = ANY (%(kept)s))
+    AND c.relkind IN ('r', 'p') AND NOT (c.relrowsecurity AND c.relforcerowsecurity)
 ORDER BY 1
 """
 
@@ -165,7 +168,7 @@ def missing_roles(connection: psycopg.Connection[Any], schemas: Schemas) -> list
 
 def unguarded(connection: psycopg.Connection[Any], schemas: Schemas) -> list[str]:
     """What in the namespace shows rows of all tenants to whoever may read it, in words: views that others put there."""
-    names = {"views": schemas.views, "live": schemas.live}
+    names = {"views": schemas.views, "live": schemas.live, "lock": schemas.lock, "kept": list(KEPT)}
     return [str(told) for (told,) in connection.execute(_UNGUARDED, names)]
 
 
@@ -312,12 +315,12 @@ def _guard_logins(connection: psycopg.Connection[Any], schemas: Schemas) -> None
 
 def _guard_archives(connection: psycopg.Connection[Any], schemas: Schemas) -> None:
     """What was archived is each tenant's own, as its rows were."""
-    for table, forced, tenanted, policies in connection.execute(_TABLES, (schemas.views,)):
+    for table, forced, tenanted, policies in connection.execute(_TABLES, (schemas.lock,)):
         wanted = _policies(table, tenanted=tenanted)
-        if table in ("archived", "archives") and (not forced or policies != sorted(wanted)):
-            _guard_table(connection, schemas, f"{{views}}.{table}", wanted, policies)
+        if table in KEPT and (not forced or policies != sorted(wanted)):
+            _guard_table(connection, schemas, f"{{lock}}.{table}", wanted, policies)
             if tenanted:
-                _blind(connection, schemas, schemas.views, table)
+                _blind(connection, schemas, schemas.lock, table)
 
 
 def _guard_table(

@@ -307,3 +307,30 @@ CREATE OR REPLACE FUNCTION {views}.reached(wanted text) RETURNS boolean
         WHERE coalesce(p.next_offset, 0) < split_part(w.token, ':', 2)::bigint
     );
 COMMENT ON FUNCTION {views}.reached(text) IS 'Whether the views, as this statement sees them, have all below a position: ''partition:offset'', several joined by commas.';
+
+CREATE OR REPLACE VIEW {views}.archived WITH (security_invoker = true) AS
+    SELECT tenant, session_id, status, seq, finished_at_ms, archived_at, part FROM {lock}.archived;
+COMMENT ON VIEW {views}.archived IS 'One row per session that was taken out of the views into an archive, at its last event then.';
+COMMENT ON COLUMN {views}.archived.tenant IS 'Whose session it is.';
+COMMENT ON COLUMN {views}.archived.session_id IS 'The session, within its tenant.';
+COMMENT ON COLUMN {views}.archived.status IS 'How it had ended.';
+COMMENT ON COLUMN {views}.archived.seq IS 'The number of its last event then.';
+COMMENT ON COLUMN {views}.archived.finished_at_ms IS 'The time of that event, in milliseconds.';
+COMMENT ON COLUMN {views}.archived.archived_at IS 'When it was taken out.';
+COMMENT ON COLUMN {views}.archived.part IS 'The part of the archive that has its rows; null while it is still to be written.';
+
+CREATE OR REPLACE VIEW {views}.archives WITH (security_invoker = true) AS
+    SELECT part, store, of_tenant, name, sha256, bytes, sessions, rows, finished_since_ms, finished_until_ms, written_at
+    FROM {lock}.archives;
+COMMENT ON VIEW {views}.archives IS 'One row per part of an archive of sessions: where it lies and what it has. For operators only.';
+COMMENT ON COLUMN {views}.archives.part IS 'Its number, as in archived.';
+COMMENT ON COLUMN {views}.archives.store IS 'The URL of the archive that it lies in.';
+COMMENT ON COLUMN {views}.archives.of_tenant IS 'Whose sessions it has.';
+COMMENT ON COLUMN {views}.archives.name IS 'Its file in that archive.';
+COMMENT ON COLUMN {views}.archives.sha256 IS 'Of that file, hex.';
+COMMENT ON COLUMN {views}.archives.bytes IS 'How large that file is.';
+COMMENT ON COLUMN {views}.archives.sessions IS 'How many sessions it has.';
+COMMENT ON COLUMN {views}.archives.rows IS 'How many rows it has, of all tables together.';
+COMMENT ON COLUMN {views}.archives.finished_since_ms IS 'When the first of its sessions ended, in milliseconds.';
+COMMENT ON COLUMN {views}.archives.finished_until_ms IS 'When the last of them ended, in milliseconds.';
+COMMENT ON COLUMN {views}.archives.written_at IS 'When it was written.';

@@ -223,12 +223,24 @@ def _why_not(how: How, record: Record, given: Settings) -> str:
 
 
 def _signed(letters: list[Record], given: Settings, log: Log) -> list[Record]:
-    """These letters under signatures by this keyring's keys; `NoKey` where it has none for one of them."""
+    """These letters under signatures by this keyring's keys; `NoKey` where it has none for one of them.
+
+    Where everybody is believed they may go without: that is said.
+    """
     from ..identity import identity_of
-    from ..telling.vouching import vouched
+    from ..telling.text import counted
+    from ..telling.vouching import is_signed, vouched
+    from .output import note
 
     identity = identity_of(given, log)
-    return [vouched(record, given.topics, identity) for record in letters]
+    signed = [vouched(record, given.topics, identity) for record in letters]
+    bare = sum(not is_signed(record) for record in signed)
+    if bare:
+        note(
+            f"WAKEFUL_INSECURE=1 is set and no key here signs for {counted(bare, 'letter')}: sent unsigned, and let in only "
+            "where processors believe everybody; 'wakeful keys new' makes keys"
+        )
+    return signed
 
 
 def _ask(how: How, count: int, *, yes: bool) -> None:

@@ -28,7 +28,7 @@ Decision = Literal["approve", "reject"]
 class Approver:
     """Call `hear` with each proposal, and `decide` often. `wrote` gives a customer's message by the session.
 
-    The first `leaves` are left to somebody else, in the console.
+    The first `leaves` are left to somebody else, in the console, until they are taken back.
     """
 
     client: Client
@@ -36,20 +36,37 @@ class Approver:
     asks: bool
     wrote: Callable[[str], str]
     leaves: int = 0
-    left: set[str] = field(default_factory=set)
-    """Sessions with one that was left."""
+    left: dict[str, str] = field(default_factory=dict)
+    """Sessions with one that is left, and where: `<session>/<proposal>`."""
+    decided_elsewhere: str | None = None
+    """A session whose one that was left has its answer."""
+    _left: dict[str, Outcome] = field(default_factory=dict)
     _open: dict[str, tuple[Outcome, float]] = field(default_factory=dict)
 
     def hear(self, outcome: Outcome) -> None:
         """A proposal, which is decided a moment later; a repeat changes nothing."""
         key = f"{outcome.session_id}/{outcome.proposal_id}"
-        if outcome.session_id in self.left:
+        if key in self.left.values():
             return
-        if len(self.left) < self.leaves:
-            self.left.add(outcome.session_id)
-            self.view.line(f"a refund of {outcome.session_id} is left to you: see Approvals")
+        if self.leaves:
+            self.leaves -= 1
+            self.left[outcome.session_id] = key
+            self._left[outcome.session_id] = outcome
+            self.view.line(f"a refund of {outcome.session_id} is left to you, in the console")
             return
         self._open.setdefault(key, (outcome, monotonic() + THINKS_S))
+
+    def hear_reply(self, session_id: str) -> None:
+        """An answer: whoever it was left to has decided."""
+        if self.left.pop(session_id, None) is not None:
+            self.decided_elsewhere = session_id
+
+    def take_back(self) -> None:
+        """Decides itself what is left; if somebody does so at the same moment, the first decision counts."""
+        self.leaves = 0
+        for session_id, key in self.left.items():
+            self._open[key] = (self._left[session_id], monotonic())
+        self.left.clear()
 
     def decide(self) -> int:
         """Decides what is due; gives how many."""

@@ -12,6 +12,7 @@ import typer
 from ..exits import Exit, Stopped
 
 if TYPE_CHECKING:
+    from .console import Beside
     from .messages import Incoming
     from .runner import Result
 
@@ -40,11 +41,14 @@ def demo(
         bool, typer.Option("--ask", help="Be the supervisor: say yes or no to each large refund.")
     ] = False,
     console: Annotated[
-        bool,
+        bool | None,
         typer.Option(
-            "--console", help="Decide one large refund yourself, in the browser: prints a link."
+            "--console/--no-console",
+            help="Leave one large refund to you, in the browser; or show no console at all. "
+            "(default: --console on a terminal; elsewhere a console that asks for nothing)",
+            show_default=False,
         ),
-    ] = False,
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="The report as one JSON object on stdout.")
     ] = False,
@@ -53,35 +57,47 @@ def demo(
 
     A customer is a session, a message a turn. The model (WAKEFUL_MODEL, else a script) says what is wanted; refunds
     above 100.00 wait for an approval; the payment service loses one answer in five, and charges twice when asked
-    twice. Brings up the local stack where none runs, and stops it again. Exits with 1 if a promise is broken, and
+    twice. Prints a link to the console, where all of it can be watched. On a terminal one large refund is left to you
+    there; Enter leaves it to the script. Brings up the local stack where none runs, and stops it again. Exits with 1 if a promise is broken, and
     names it. Killed itself and started again, it goes on where it was.
     """
     messages = _messages(input_file)
     if ask and not sys.stdin.isatty():
         raise Stopped(Exit.USAGE, "--ask needs a terminal: run it from one, or leave --ask out")
-    if console and not sys.stdin.isatty():
-        raise Stopped(Exit.USAGE, "--console needs a terminal: run it from one, or leave it out")
     _check_model()
     from .. import logs
-    from .console import check_installed
     from .runner import run
     from .runs import Options
 
     # The processes log to files of their own; what becomes of them is shown here.
     logs.configure("error", "text")
-    if console:
-        check_installed()
     options = Options(
         calm=calm,
         ask=ask,
         dedupe=dedupe,
         late_commit=late_commit,
-        console=console,
+        console=_beside(wanted=console, quiet=ask or as_json),
         own=input_file is None,
     )
     result = run(messages, os.environ, options)
     _show(result, as_json=as_json)
     return Exit.DONE if result.report.kept else Exit.REFUSED
+
+
+def _beside(*, wanted: bool | None, quiet: bool) -> Beside:
+    """What was asked for; `quiet` is a run that asks somebody else, or tells a program."""
+    from .console import Beside, missing
+
+    if wanted is False:
+        return Beside.OFF
+    if (name := missing()) is not None:
+        told = f"the console needs {name}, which is not installed: pip install 'wakeful[gateway]'"
+        if wanted:
+            raise Stopped(Exit.USAGE, f"--console: {told}")
+        sys.stderr.write(f"{told}\n")
+        return Beside.OFF
+    yours = wanted or (sys.stdin.isatty() and sys.stderr.isatty() and not quiet)
+    return Beside.YOURS if yours else Beside.SHOWN
 
 
 def _messages(path: Path | None) -> list[Incoming]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from ...commands.client import Client
@@ -32,8 +32,13 @@ class Customers:
     @property
     def done(self) -> bool:
         """Whether nobody has anything left to write or to wait for."""
-        open_ = (s for s, n in self._sent.items() if s not in self._lost and self._answers[s] < n)
-        return not self._unsent and next(open_, None) is None
+        return self.waits_only_for(())
+
+    def waits_only_for(self, sessions: Collection[str]) -> bool:
+        """Whether everybody else has nothing left to write or to wait for."""
+        unsent = {message.session_id for message in self._unsent}
+        unanswered = {s for s, n in self._sent.items() if self._answers[s] < n}
+        return (unsent | unanswered) - self._lost <= set(sessions)
 
     def text_of(self, session_id: str) -> str:
         """What was written last in this session."""

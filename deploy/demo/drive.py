@@ -21,6 +21,7 @@ from .customers import Customers
 from .killer import Killer
 from .payments import read_book
 from .view import View
+from .visitor import Visitor
 
 POLL_MS = 50
 RECORDS_MAX = 500
@@ -47,6 +48,7 @@ class Drive:
     supervisor: Supervisor
     customers: Customers
     approver: Approver
+    visitor: Visitor
     killer: Killer
     board: Board
     book: Path
@@ -69,8 +71,10 @@ class Drive:
                     if isinstance(item, Record):
                         self._read(item)
                 self.customers.write(self._due())
-                if self.approver.decide() or self.approver.left:
+                alone = self.customers.waits_only_for(self.approver.left)
+                if self.approver.decide() or self.visitor.waits:
                     self._moved_s = monotonic()
+                self.visitor.look(alone=alone)
                 total = len(self.customers.messages)
                 self.killer.look(due=self.customers.answered >= max(total // HELD_BACK, 1))
                 self._look_around()
@@ -93,6 +97,7 @@ class Drive:
         match outcome.kind:
             case "reply":
                 self.customers.hear(outcome.session_id)
+                self.approver.hear_reply(outcome.session_id)
             case "approval_wanted":
                 self.approver.hear(outcome)
             case _:  # held, refused, uncertain, failed, cancelled: none of it should happen here

@@ -27,19 +27,20 @@ from ..supervisor import Supervisor
 from . import evidence
 from .approver import Approver
 from .board import Board
-from .console import console
+from .console import Beside, Console, console
 from .customers import Customers
 from .drive import Drive
 from .killer import VICTIMS, CallWatch, Killer
 from .messages import Incoming
 from .model import model_from
-from .papers import CALLS
+from .papers import CALLS, LETTERS
 from .payments import Service
 from .refund_desk import desk
 from .report import Evidence, Report, as_json, compute
 from .runs import Options, Run
 from .shared_stack import shared_stack
 from .view import View
+from .visitor import Visitor, enter_pressed
 
 APP = desk.__name__
 PROCESSORS = 2
@@ -113,14 +114,11 @@ def _play(
             processors=PROCESSORS,
             environ={**environ, **_outside(one, payments)},
         )
-        with _running(supervisor), _console(settings, environ, options, view):
+        with _running(supervisor), console(settings, environ, options.console) as beside:
             named = [f"{name} {pid}" for name, pid in supervisor.pids().items()]
             view.line(f"started {', '.join(named[:3])},")
             view.line(f"        {', '.join(named[3:])}; this is {os.getpid()}")
-            killer = _drive(one, log, supervisor, messages, options, view)
-            if options.console:
-                view.line("look around in the console; press Enter to end")
-                sys.stdin.readline()
+            killer = _drive(one, log, supervisor, messages, options, view, beside)
         view.line("processes ended; reading topics, Postgres and the book for the report")
         promises = options.promises
         if one.resumed:  # whatever it had killed before, it was killed itself
@@ -144,6 +142,7 @@ def _drive(
     messages: Sequence[Incoming],
     options: Options,
     view: View,
+    beside: Console,
 ) -> Killer:
     settings, board = one.settings, Board(len(messages))
     killer = Killer(
@@ -157,14 +156,24 @@ def _drive(
     decides = settings.actor if options.ask else SUPERVISOR
     with _client(log, settings, CUSTOMERS) as wrote, _client(log, settings, decides) as decider:
         customers = Customers(wrote, messages)
+        leaves = int(options.console is Beside.YOURS)
+        approver = Approver(decider, view, options.ask, customers.text_of, leaves=leaves)
+        visitor = Visitor(
+            how=options.console,
+            console=beside,
+            approver=approver,
+            letters=one.papers.folder / LETTERS,
+            view=view,
+            at_terminal=sys.stdin.isatty(),
+            entered=enter_pressed,
+        )
         drive = Drive(
             log=log,
             topics=settings.topics,
             supervisor=supervisor,
             customers=customers,
-            approver=Approver(
-                decider, view, options.ask, customers.text_of, leaves=int(options.console)
-            ),
+            approver=approver,
+            visitor=visitor,
             killer=killer,
             board=board,
             book=one.book,
@@ -178,20 +187,8 @@ def _drive(
             evidence.wait_for_views(log, settings)
         except Transient as late:
             view.line(str(late))
+        visitor.stay()
     return killer
-
-
-@contextmanager
-def _console(
-    settings: Settings, environ: Mapping[str, str], options: Options, view: View
-) -> Iterator[None]:
-    """The console beside it, where it was asked for."""
-    if not options.console:
-        yield
-        return
-    with console(settings, environ) as link:
-        view.line(f"the console, for one sign-in within ten minutes: {link}")
-        yield
 
 
 def _outside(one: Run, payments: Service) -> dict[str, str]:

@@ -25,6 +25,7 @@ from ...events.log.kafka import KafkaLog
 from ...events.log.kafka_survey import topic_names
 from ...projections.database import drop
 from ..settings import Settings
+from .console import Beside
 from .messages import Incoming
 from .papers import Papers
 from .refund_desk.shop import Shop
@@ -44,7 +45,7 @@ class Options:
     ask: bool = False
     dedupe: bool = False
     late_commit: bool = False
-    console: bool = False
+    console: Beside = Beside.OFF
     own: bool = True
 
     @property
@@ -63,7 +64,9 @@ class Options:
         return Promises(
             kills_min=0 if self.calm else 2,
             recovered_min=int(self.own and not self.dedupe and (self.late_commit or not self.calm)),
-            seconds_max=120.0 if self.own and not self.ask and not self.console else None,
+            seconds_max=120.0
+            if self.own and not self.ask and self.console is not Beside.YOURS
+            else None,
         )
 
     def digest(self, messages: Sequence[Incoming]) -> str:

@@ -11,8 +11,8 @@ from starlette.exceptions import HTTPException
 from ...events.errors import Rejected, Transient
 from ...events.log.protocol import LogFault
 from ..faults import has_no_views, is_silent
-from . import commands, downloads, reads, reads_events, standing, streaming, webhooks
-from .documenting import document
+from . import commands, downloads, letters, reads, reads_events, standing, streaming, webhooks
+from .documenting import document, document_topics
 from .guarding import Guard
 from .problems import Problem, response_to
 from .services import Services
@@ -34,7 +34,7 @@ def create_app(services: Services) -> FastAPI:
         title="Wakeful", version="1", docs_url=None, redoc_url=None, redirect_slashes=False
     )
     app.state.services = services
-    for queries in (reads, reads_events, downloads, standing):
+    for queries in (reads, reads_events, downloads, standing, letters):
         app.include_router(queries.router)
     app.include_router(commands.router)
     app.include_router(commands.status)
@@ -51,6 +51,7 @@ def create_app(services: Services) -> FastAPI:
         app.add_exception_handler(kind, answer)
     app.add_middleware(Guard, body_max=services.body_max, unavailable=_unavailable)
     document(app)
+    document_topics(app, services.settings)
     return app
 
 

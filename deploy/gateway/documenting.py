@@ -1,13 +1,21 @@
-"""What OpenAPI says beyond the endpoints themselves: how one signs in, and that every operation may answer with a problem."""
+"""What OpenAPI says beyond the endpoints themselves: how one signs in, and that every operation may answer with a problem.
+
+Beside it stands what AsyncAPI says of the topics.
+"""
 
 from __future__ import annotations
 
+import json
+from functools import cache
 from http import HTTPStatus
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from fastapi.openapi.utils import get_openapi
+from fastapi.responses import Response
 
+from ..settings import Settings
+from ..telling.asyncapi import asyncapi
 from .guarding import PREFIX
 from .problems import MEDIA_TYPE, TYPE
 
@@ -45,6 +53,21 @@ def document(app: FastAPI) -> None:
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]  # the documented way to extend it
+
+
+def document_topics(app: FastAPI, settings: Settings) -> None:
+    """Makes `/asyncapi.json` say how to speak to the same sessions through Kafka; it names no broker."""
+
+    @cache
+    def made() -> bytes:
+        replicas = settings.min_insync_replicas
+        found = asyncapi(settings.topics, settings.partitions, min_insync_replicas=replicas)
+        return json.dumps(found).encode()
+
+    def answer(_request: Request) -> Response:
+        return Response(made(), media_type="application/json")
+
+    app.add_route("/asyncapi.json", answer, include_in_schema=False)
 
 
 def _completed(made: dict[str, Any]) -> dict[str, Any]:

@@ -38,9 +38,6 @@ KEEP_ALIVE_S = 75
 HEAD_BYTES_MAX = 64 * 1024
 """Request line and headers."""
 
-UNREAD_MS = 30_000
-"""How long a client may leave unread what it was sent: then its connection is cut, and a stuck stream with it."""
-
 logger = structlog.get_logger("wakeful.gateway")
 
 
@@ -169,6 +166,9 @@ def _bound(gateway: GatewaySettings) -> Iterator[socket.socket]:
             "free one, and WAKEFUL_HTTP_HOST to an address of this machine",
         ) from None
     with listener:
-        if hasattr(socket, "TCP_USER_TIMEOUT"):  # connections inherit it
-            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_MS)
+        if hasattr(
+            socket, "TCP_USER_TIMEOUT"
+        ):  # connections inherit it, and a stuck stream is cut with its own
+            unread_ms = round(gateway.unread_s * 1_000)
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, unread_ms)
         yield listener

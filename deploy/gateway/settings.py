@@ -6,6 +6,7 @@
 | `WAKEFUL_HTTP_PORT` | its port; 0 takes a free one | 8400 |
 | `WAKEFUL_HTTP_BODY_MAX` | bytes of a request's body | 1048576 |
 | `WAKEFUL_HTTP_LAG_MAX_S` | seconds that the processors may be behind before commands are told to wait | 60 |
+| `WAKEFUL_HTTP_UNREAD_S` | seconds that a client may leave unread what it was sent, before it is cut off | 30 |
 | `WAKEFUL_API_KEYS` | the file of hashed API keys | `api_keys.json` in the home |
 | `WAKEFUL_HOOKS` | the file of webhooks | none |
 | `WAKEFUL_OIDC_ISSUER` | the OIDC provider, as its tokens name it; https, but on this machine | none |
@@ -38,6 +39,7 @@ NAMES = {
     "port": "HTTP_PORT",
     "body_max": "HTTP_BODY_MAX",
     "lag_max_s": "HTTP_LAG_MAX_S",
+    "unread_s": "HTTP_UNREAD_S",
     "api_keys": "API_KEYS",
     "hooks": "HOOKS",
     "oidc_issuer": "OIDC_ISSUER",
@@ -67,6 +69,7 @@ class GatewaySettings(BaseModel):
     port: int = Field(default=8400, ge=0, le=65_535)
     body_max: int = Field(default=MIB, ge=1_024, le=64 * MIB)
     lag_max_s: float = Field(default=60.0, gt=0, le=86_400)
+    unread_s: float = Field(default=30.0, ge=0.1, le=3_600)
     api_keys: Path
     hooks: Path | None = None
     oidc_issuer: str | None = None

@@ -102,11 +102,11 @@ def newest_letters(
     tenant: str | None = None,
 ) -> Letters:
     """The newest so many that nobody has dealt with, or of all of them; with the marks of those that were."""
-    ends = _ends(log, topics)
+    ends = ends_of(log, topics)
     back = limit * SPREAD
     while True:
         starts = {place: max(first, end - back) for place, (first, end) in ends.items()}
-        found = _read(log, starts)
+        found = read_letters(log, starts)
         shown = found.records if all_of_them else found.open
         chosen = [record for record in shown if is_of(record, tenant)]
         if len(chosen) >= limit or all(at == ends[place][0] for place, at in starts.items()):
@@ -118,7 +118,7 @@ def open_letters(
     log: Log, topics: Topics, reason: str, *, tenant: str | None = None
 ) -> list[Record]:
     """All letters of this reason that nobody has dealt with, the oldest first; `Stopped` where none ever had it."""
-    found = _read(log, {place: first for place, (first, _) in _ends(log, topics).items()})
+    found = read_letters(log, {place: first for place, (first, _) in ends_of(log, topics).items()})
     mine = [record for record in found.records if is_of(record, tenant)]
     causes = {id_of(r): cause for r in mine if (cause := dead_letter_in(r.headers))}
     reasons = sorted({cause.reason for cause in causes.values()})
@@ -130,7 +130,7 @@ def open_letters(
 
 def letters_of(log: Log, topics: Topics, key: bytes, since_ms: int) -> list[Record]:
     """The letters of one session since that time that nobody has dealt with, the oldest first."""
-    found = _read(log, log.offsets_at(list(_ends(log, topics)), since_ms))
+    found = read_letters(log, log.offsets_at(list(ends_of(log, topics)), since_ms))
     return [record for record in found.open if record.key == key]
 
 
@@ -148,7 +148,7 @@ def find_letter(
         place = Place(topic, number)
         first, _ = log.ends([place], Isolation.COMMITTED)[place]
         if offset >= first:
-            found = _read(log, {place: offset})
+            found = read_letters(log, {place: offset})
             for record in found.records:
                 if record.offset == offset and is_of(record, tenant):
                     return record, found.marks.get(id_of(record))
@@ -232,16 +232,18 @@ def _marks(log: Log, letters: Iterable[Record]) -> Mapping[str, Mark]:
     for record in letters:
         place = Place(record.topic, record.partition)
         starts[place] = min(starts.get(place, record.offset), record.offset)
-    return _read(log, starts).marks
+    return read_letters(log, starts).marks
 
 
-def _ends(log: Log, topics: Topics) -> dict[Place, tuple[int, int]]:
+def ends_of(log: Log, topics: Topics) -> dict[Place, tuple[int, int]]:
+    """First and next offset of each partition of dead letters."""
     topic = topics.dead_letters
     places = [Place(topic, number) for number in range(log.partitions(topic))]
     return log.ends(places, Isolation.COMMITTED)
 
 
-def _read(log: Log, starts: Mapping[Place, int]) -> Letters:
+def read_letters(log: Log, starts: Mapping[Place, int]) -> Letters:
+    """Letters and marks from these offsets to the ends, the oldest first."""
     found = Letters()
     for record in to_the_end(log, starts):
         mark = mark_in(record)

@@ -19,6 +19,9 @@ from .reading import EMPTY_POLLS_MAX, POLL_MS, RECORDS_MAX
 STRETCHES_MAX = 100
 """Stretches that are asked for at once."""
 
+FETCH_WAIT_MS = 10
+"""Of a reader that is lent: it reads what is there already, and the next who borrows it waits for a fetch that found nothing."""
+
 Stretch = Mapping[str, Any]
 """A row of the view `stretches`."""
 
@@ -39,7 +42,7 @@ class Readers:
         try:
             reader = self._idle.get_nowait()
         except Empty:
-            reader = self._log.reader(Isolation.COMMITTED)
+            reader = self._log.reader(Isolation.COMMITTED, fetch_wait_ms=FETCH_WAIT_MS)
         kept = False
         try:
             yield reader

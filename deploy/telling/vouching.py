@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from ...commands.identity import Identity, signed_anew
 from ...commands.keyring import UNKNOWN_KEY
+from ...commands.signatures import SIGNATURE_HEADER
 from ...commands.wire import decode_command
 from ...events.errors import Undecodable
 from ...events.headers import dead_letter_in
@@ -27,6 +28,11 @@ def why_not_vouched(record: Record) -> str:
     except Undecodable as error:
         return f"what it says cannot be read: {error}"
     return ""
+
+
+def is_signed(record: Record) -> bool:
+    """Whether it carries a signature."""
+    return any(name == SIGNATURE_HEADER for name, _ in record.headers)
 
 
 def vouched(record: Record, topics: Topics, identity: Identity) -> Record:

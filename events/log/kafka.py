@@ -7,6 +7,7 @@ crash more often.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -72,9 +73,14 @@ class KafkaLog:
             session_timeout_ms=max(session_timeout_ms, self._session_floor_ms()),
         )
 
-    def reader(self, isolation: Isolation = Isolation.COMMITTED) -> Reader:
+    def reader(
+        self, isolation: Isolation = Isolation.COMMITTED, *, fetch_wait_ms: int | None = None
+    ) -> Reader:
         """See the protocol."""
-        return KafkaReader(self._bootstrap, self._client_id, self._limits, self._watch, isolation)
+        limits = self._limits
+        if fetch_wait_ms is not None:
+            limits = replace(limits, fetch_wait_ms=fetch_wait_ms)
+        return KafkaReader(self._bootstrap, self._client_id, limits, self._watch, isolation)
 
     def producer(self) -> Producer:
         """See the protocol."""

@@ -68,8 +68,11 @@ class MemoryLog:
             session_timeout_ms=session_timeout_ms,
         )
 
-    def reader(self, isolation: Isolation = Isolation.COMMITTED) -> MemoryReader:
-        """See the protocol."""
+    def reader(
+        self, isolation: Isolation = Isolation.COMMITTED, *, fetch_wait_ms: int | None = None
+    ) -> MemoryReader:
+        """See the protocol; nothing is waited for here."""
+        del fetch_wait_ms
         return MemoryReader(self._broker, self.expire, isolation)
 
     def producer(self) -> MemoryProducer:

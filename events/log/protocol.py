@@ -222,8 +222,13 @@ class Log(Protocol):
     ) -> Group:
         """Joins a group; a static member where `instance_id` is given. A session is never below the brokers' floor."""
 
-    def reader(self, isolation: Isolation = Isolation.COMMITTED) -> Reader:
-        """A reader with nothing assigned yet."""
+    def reader(
+        self, isolation: Isolation = Isolation.COMMITTED, *, fetch_wait_ms: int | None = None
+    ) -> Reader:
+        """A reader with nothing assigned yet.
+
+        `fetch_wait_ms` is how long a fetch that finds nothing may last, and so how long the next `assign` may wait for it.
+        """
 
     def producer(self) -> Producer:
         """A plain idempotent producer."""

@@ -10,6 +10,7 @@ import pytest
 from wakeful.deploy.cli.main import invoke
 from wakeful.deploy.demo import runner
 from wakeful.deploy.demo.approver import ask
+from wakeful.deploy.demo.console import Beside
 from wakeful.deploy.demo.report import Report
 from wakeful.deploy.demo.runner import Result
 from wakeful.deploy.demo.runs import Options
@@ -57,8 +58,55 @@ def test_the_flags_say_what_the_run_is_like(ends_with, tmp_path) -> None:
     path = tmp_path / "some.jsonl"
     path.write_text('{"text": "a"}')
     invoke(["demo"])
-    invoke(["demo", "--calm", "--dedupe", "--late-commit", "--input", str(path)])
-    assert asked == [Options(), Options(calm=True, dedupe=True, late_commit=True, own=False)]
+    invoke(
+        ["demo", "--calm", "--dedupe", "--late-commit", "--no-console", "--input", str(path)],
+    )
+    assert asked == [
+        Options(console=Beside.SHOWN),
+        Options(calm=True, dedupe=True, late_commit=True, own=False),
+    ]
+
+
+class Terminal(io.StringIO):
+    """A terminal, for whoever asks."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("flags", "terminal", "beside"),
+    [
+        ([], False, Beside.SHOWN),
+        ([], True, Beside.YOURS),
+        (["--json"], True, Beside.SHOWN),
+        (["--ask"], True, Beside.SHOWN),
+        (["--no-console"], True, Beside.OFF),
+        (["--console"], False, Beside.YOURS),
+        (["--console", "--json"], True, Beside.YOURS),
+    ],
+)
+def test_a_refund_is_left_to_you_on_a_terminal_or_where_you_say_so(
+    flags, terminal, beside, ends_with, monkeypatch
+) -> None:
+    asked = ends_with(Report())
+    stream = Terminal if terminal else io.StringIO
+    monkeypatch.setattr(sys, "stdin", stream())
+    monkeypatch.setattr(sys, "stderr", stream())
+    invoke(["demo", *flags])
+    assert [options.console for options in asked] == [beside]
+
+
+def test_without_the_console_s_packages_the_demo_runs_and_says_what_is_missing(
+    ends_with, monkeypatch, capsys
+) -> None:
+    asked = ends_with(Report())
+    monkeypatch.setattr("wakeful.deploy.demo.console.missing", lambda: "uvicorn")
+    assert invoke(["demo"]) == Exit.DONE
+    assert [options.console for options in asked] == [Beside.OFF]
+    assert "needs uvicorn, which is not installed: pip install" in capsys.readouterr().err
+    assert invoke(["demo", "--console"]) == Exit.USAGE
+    assert "--console: the console needs uvicorn" in capsys.readouterr().err
 
 
 def test_a_model_that_failed_is_told(ends_with, capsys) -> None:

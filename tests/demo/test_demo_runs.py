@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -53,6 +54,8 @@ def test_nothing_is_lost_or_done_twice(endpoints, postgres_url, tmp_path) -> Non
         WAKEFUL_ALWAYS_REPLAY="1",
     )
     assert run.returncode == 0, run.stderr
+    assert re.search(r"the console, for one sign-in .*: http://\S+/console/enter/\S+", run.stderr)
+    assert "yours to decide" not in run.stderr
     report = json.loads(run.stdout)
     expected = {
         "messages": 8,

@@ -126,6 +126,37 @@ def test_the_script_says_no_to_too_much(cents: int, decision: str, monkeypatch) 
     assert (body.decision, body.proposal_id) == (decision, "p")
 
 
+def test_one_that_is_left_is_not_decided_until_it_is_taken_back(monkeypatch) -> None:
+    monkeypatch.setattr(approver, "THINKS_S", 0.0)
+    world = World()
+    one = Approver(world.client, View(), asks=False, wrote=lambda _: "", leaves=1)
+    one.hear(proposal(20_000))
+    one.hear(proposal(20_000))
+    assert (one.decide(), one.left) == (0, {"s00001": "s00001/p"})
+    one.take_back()
+    assert (one.decide(), one.left, one.decided_elsewhere) == (1, {}, None)
+    (body,) = world.bodies(DecideApproval)
+    assert body.proposal_id == "p"
+
+
+def test_one_that_is_left_is_decided_elsewhere_once_its_customer_has_an_answer() -> None:
+    one = Approver(World().client, View(), asks=False, wrote=lambda _: "", leaves=1)
+    one.hear_reply("s00001")  # to an earlier message
+    assert one.decided_elsewhere is None
+    one.hear(proposal(20_000))
+    one.hear_reply("s00001")
+    assert (one.decided_elsewhere, one.left, one.decide()) == ("s00001", {}, 0)
+
+
+def test_all_but_one_have_their_answers() -> None:
+    customers = Customers(World().client, parse(LINES, "in.jsonl"))
+    customers.write(4)
+    assert not customers.waits_only_for({"s00001"})
+    customers.hear("s00002")
+    assert customers.waits_only_for({"s00001"})  # who has more to write, too
+    assert not customers.done
+
+
 def test_the_board_follows_the_events() -> None:
     board = Board(3)
     evidence = clean()

@@ -25,7 +25,11 @@ def test_every_number_is_explained() -> None:
 
 def test_its_flags_are_those_of_the_command() -> None:
     command = typer.main.get_command(app).commands["demo"]
-    known = {option for parameter in command.params for option in parameter.opts}
+    known = {
+        option
+        for parameter in command.params
+        for option in (*parameter.opts, *parameter.secondary_opts)
+    }
     assert set(re.findall(r"`(--[a-z-]+)", PAGE)) == known - {"--help"}
 
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from wakeful.deploy.demo.console import Beside
 from wakeful.deploy.demo.messages import Incoming
 from wakeful.deploy.demo.report import Promises
 from wakeful.deploy.demo.runs import Options, Run, cut_run, earlier_runs, new_run
@@ -42,6 +43,8 @@ def test_nothing_is_promised_of_how_many_refunds_others_ask_for_or_how_long_a_pe
 ):
     assert Options(own=False).promises == Promises(2, recovered_min=0, seconds_max=None)
     assert Options(ask=True).promises.seconds_max is None
+    assert Options(console=Beside.YOURS).promises.seconds_max is None
+    assert Options(console=Beside.SHOWN).promises.seconds_max == 120
 
 
 def test_a_run_that_was_cut_is_gone_on_with_where_the_same_is_asked_for(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from wakeful.commands.models import OpenSession
 from wakeful.deploy.cli import letters
 from wakeful.deploy.cli.main import invoke
 from wakeful.deploy.exits import Exit
+from wakeful.deploy.keyfile import ensure_local_keys
 from wakeful.deploy.telling.dealing import deal, find_letter, newest_letters, open_letters
 from wakeful.deploy.telling.reading import to_the_end
 from wakeful.events.headers import batch_headers, dead_letter_headers
@@ -252,3 +253,21 @@ def test_letters_of_another_tenant_are_as_if_there_were_none(log, cli):
     _, out, _ = cli("list", "--all-tenants", "--json")
     assert sorted(one["id"] for one in json.loads(out)) == sorted([mine, theirs])
     assert cli("redrive", theirs, "--yes", "--all-tenants")[0] == Exit.DONE
+
+
+@pytest.mark.parametrize("has_key", [True, False])
+def test_who_vouches_without_a_key_where_everybody_is_believed_is_told_so(
+    has_key, log, cli, monkeypatch, tmp_path
+):
+    said = record(command(OpenSession("desk")))
+    letter = put(log, said.value, reason="unsigned", key=said.key)
+    monkeypatch.setenv("WAKEFUL_INSECURE", "1")
+    if has_key:
+        ensure_local_keys(tmp_path / "keys.json")
+        monkeypatch.setenv("WAKEFUL_KEYS", str(tmp_path / "keys.json"))
+    code, out, err = cli("redrive", letter, "--vouch", "--yes")
+    assert (code, out) == (Exit.DONE, f"{letter}\n")
+    (sent,) = everything(log, TOPICS.commands)
+    assert ("wakeful_signature" in dict(sent.headers)) == has_key
+    told = "WAKEFUL_INSECURE=1 is set and no key here signs for 1 letter: sent unsigned"
+    assert (told in err) == (not has_key)

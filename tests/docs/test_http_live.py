@@ -7,8 +7,8 @@ import subprocess
 import pytest
 
 from tests.deploy.gateway.live_rig import Gateway, live_rig, until
-from wakeful.deploy.gateway import serving
 from wakeful.deploy.gateway.live import framing, live, streams, subscriptions
+from wakeful.deploy.gateway.settings import GatewaySettings
 from wakeful.processors.activities import redis_tokens
 
 from .readme import ROOT, blocks
@@ -71,7 +71,10 @@ def test_its_streams_say_what_it_shows(endpoints, postgres_url, keys, tmp_path_f
 def test_its_numbers_are_those_of_the_code():
     assert (subscriptions.EVENTS_MAX, subscriptions.BYTES_MAX) == (1_000, 256 * 1024)
     assert (live.STREAMS_MAX, streams.HEARTBEAT_S, framing.RETRY_MS) == (2_000, 15.0, 1_000)
-    assert (serving.UNREAD_MS, redis_tokens.KEPT_MS) == (30_000, 10 * 60_000)
+    assert (GatewaySettings.model_fields["unread_s"].default, redis_tokens.KEPT_MS) == (
+        30.0,
+        10 * 60_000,
+    )
     assert redis_tokens.TOKENS_MAX == 4_000
 
 

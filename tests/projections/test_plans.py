@@ -123,6 +123,40 @@ def test_pages_give_each_row_of_the_tenant_once_and_no_others(many, listing, rou
         assert len({tuple(map(str, row.values())) for row in seen}) == len(seen)
 
 
+@pytest.mark.parametrize("name", ["ledger", "approvals"])
+def test_of_one_session_steps_come_in_the_order_of_their_numbers(many, name):
+    """In any order that they were written: 1.10 behind 1.9, across pages, by entries of an index alone."""
+    (listing,) = (one for one in LISTINGS if one.name == name)
+    (key,) = {"activity_id", "proposal_id"} & set(listing.route({"session_id": ""}).order)
+    steps = [(turn, step) for turn in (1, 2, 10) for step in range(1, 13)]
+    wanted = {"session_id": "long"}
+    with psycopg.connect(many) as connection, connection.cursor() as cursor:
+        columns = f"(jsonb_populate_record(t, %s)).* FROM {{tables}}.{name} t LIMIT 1"
+        for turn, step in sorted(steps, key=lambda one: f"{one[0]}.{one[1]}"):
+            changed = {"session_id": "long", key: f"{turn}.{step}", "turn": turn, "step": step}
+            insert = Schemas(NAMESPACE).fill(f"INSERT INTO {{tables}}.{name} SELECT {columns}")
+            cursor.execute(
+                insert, (json.dumps({**changed, "tenant": MINE, "status": "requested"}),)
+            )
+    in_order = [f"{turn}.{step}" for turn, step in steps]
+    seen, cursor = [], None
+    with Queries(many, NAMESPACE, tenant=MINE) as queries:
+        while cursor is not None or not seen:
+            found = page(queries, Cursors(b"k" * 32), listing, wanted, limit=7, cursor=cursor)
+            seen += [row[key] for row in found.rows]
+            cursor = found.next_cursor
+        if name == "approvals":
+            asked = queries.approvals(tenant=MINE, session_id="long", limit=100)
+            assert [row[key] for row in asked] == in_order
+    assert seen == in_order
+    walked, _, rows = plan(many, listing, listing.route(wanted), wanted, [1, 9, "1.9"], limit=7)
+    assert rows == 7
+    scans = [node for node in walked if "Index Name" in node and node["Actual Rows"] == rows]
+    assert f"{name}_by_step" in {node["Index Name"] for node in scans}
+    assert all("Sort" not in node["Node Type"] for node in walked)
+    assert not any(node.get("Rows Removed by Filter") for node in walked)
+
+
 def test_what_no_index_serves_is_not_offered_and_the_answer_says_what_is(many):
     with (
         Queries(many, NAMESPACE, tenant=MINE) as queries,

@@ -12,8 +12,9 @@ from ....events.errors import Undecodable
 from ....events.headers import dead_letter_in
 from ....events.log.protocol import Record
 from ...exits import Exit, Stopped
-from ...telling.dealing import Mark, deal, find_letter, id_of, newest_letters, why_not_sent_back
+from ...telling.dealing import Mark, deal, find_letter, id_of, why_not_sent_back
 from ...telling.words import as_json
+from ..letters import letters_page, names
 from ..principals import May
 from ..problems import Problem
 from .pages import render, url
@@ -21,7 +22,7 @@ from .visits import Looking, Posting, Visit
 
 router = APIRouter()
 
-SHOWN_MAX = 100
+PAGE = 100
 
 PREVIEW_BYTES = 2_048
 
@@ -29,21 +30,23 @@ DONE = {"redriven": "sent back", "dropped": "put away"}
 
 
 @router.get("/dead-letters")
-def page(request: Request, visit: Looking, all: str = "") -> Response:  # noqa: A002 as the query has it
-    """The newest that nobody has dealt with; or also those that somebody has."""
+def page(
+    request: Request,
+    visit: Looking,
+    all: str = "",  # noqa: A002 as the query has it
+    after: str = "",
+) -> Response:
+    """One page of those that nobody has dealt with, the newest first; or also of those that somebody has."""
     visit.principal.require(May.OPERATE)
-    services = visit.services
-    found = newest_letters(
-        *(services.log, services.topics, SHOWN_MAX),
-        all_of_them=bool(all),
-        tenant=visit.principal.tenant,
+    found, following = letters_page(
+        *(visit.services, visit.console.cursors, visit.principal.tenant),
+        limit=PAGE,
+        cursor=after or None,
+        handled=bool(all),
     )
-    rows = [
-        _row(record, found.marks.get(id_of(record)))
-        for record in reversed(found.records)
-        if _is_mine(visit, record)
-    ]
-    told = {"rows": rows, "all": all, "now_ms": visit.console.now_ms, "most": SHOWN_MAX}
+    rows = [_row(record, found.marks.get(id_of(record))) for record in found.records]
+    told = {"rows": rows, "all": all, "now_ms": visit.console.now_ms}
+    told |= {"after": after, "following": following or ""}
     return render(request, visit, "letters.html", **told)
 
 
@@ -90,14 +93,9 @@ def _find(visit: Visit, letter: str) -> tuple[Record, Mark | None]:
         if stopped.code not in (Exit.NOT_FOUND, Exit.USAGE):
             raise
         raise unknown from None
-    if not _is_mine(visit, record):
+    if not names(record, visit.principal.tenant):
         raise unknown
     return record, mark
-
-
-def _is_mine(visit: Visit, record: Record) -> bool:
-    """Whether its key names this tenant: what names nobody is shown on the command line alone."""
-    return (record.key or b"").startswith(f"{visit.principal.tenant}/".encode())
 
 
 def _row(record: Record, mark: Mark | None) -> dict[str, Any]:

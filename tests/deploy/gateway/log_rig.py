@@ -39,7 +39,7 @@ class SharedLog:
 
         return call
 
-    def reader(self, isolation):
+    def reader(self, isolation, **_):
         with self.lock:
             self.readers += 1
             return SharedReader(self, self.log.reader(isolation))

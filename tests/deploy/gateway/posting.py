@@ -164,7 +164,7 @@ class Stepping:
         self._gateway = gateway
         self._log = gateway.cluster.log
 
-    def reader(self, isolation: Isolation = Isolation.COMMITTED) -> Any:
+    def reader(self, isolation: Isolation = Isolation.COMMITTED, **_: Any) -> Any:
         """A reader that does so."""
         return _Reader(self._gateway, self._log.reader(isolation))
 

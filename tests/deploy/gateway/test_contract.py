@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
@@ -14,6 +16,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from wakeful.deploy.gateway import terms, viewing
+from wakeful.deploy.telling.asyncapi import asyncapi
 from wakeful.projections.database import drop, install
 
 from .posting import PROBLEM, Gateway
@@ -58,6 +61,13 @@ def test_the_document_is_of_openapi_3_1_and_knows_every_problem(gateway):
         assert operation["security"] == ([] if "/hooks/" in path else [{"bearer": []}])
         if method == "post":
             assert {"409", "412", "413", "415", "429"} <= set(operation["responses"])
+
+
+def test_beside_it_stands_what_the_topics_are(gateway):
+    answer = gateway.client.get("/asyncapi.json")
+    assert answer.headers["content-type"] == "application/json"
+    given = gateway.services.settings
+    assert answer.json() == json.loads(json.dumps(asyncapi(given.topics, given.partitions)))
 
 
 def test_made_up_requests_find_nothing_that_is_not_documented(gateway, monkeypatch):

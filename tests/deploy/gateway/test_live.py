@@ -1,8 +1,10 @@
 """Live streams of a real gateway over real sessions: every event once, tokens of what runs, and nobody else's."""
 
 import json
+import socket
 from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 import redis
@@ -276,6 +278,30 @@ def test_fifty_clients_see_each_event_once_though_the_gateway_is_killed_in_the_m
 
 def some_have(clients, turn):
     return sum(one.has("ReplySent", turn) for one in clients) > 10
+
+
+def test_a_client_that_reads_nothing_is_cut_off_after_a_while_and_others_go_on(rig):
+    """Given more than it takes in, when a client leaves it unread, then its connection ends."""
+    rig.open("stuck-1")
+    rig.say("stuck-1", words=["x" * 100_000] * 2)
+    gateway = Gateway(rig.settings, WAKEFUL_HTTP_UNREAD_S="0.5")
+    try:
+        gateway.start()
+        key = gateway.key("viewer")
+        with Client(gateway, "/v1/sessions/stuck-1/stream", key) as reads:
+            reads.until("TurnCompleted")
+            with socket.socket() as stuck:
+                stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+                stuck.connect(("127.0.0.1", urlsplit(gateway.url).port))
+                asked = "GET /v1/sessions/stuck-1/stream HTTP/1.1\r\nHost: 127.0.0.1"
+                stuck.sendall(f"{asked}\r\nAuthorization: Bearer {key}\r\n\r\n".encode())
+                assert stuck.recv(12) == b"HTTP/1.1 200"
+                until(lambda: gateway.connections() == 1, "the stuck client to be cut off")
+            rig.say("stuck-1", "ends")
+            reads.until("end")
+            assert reads.connects == 1
+    finally:
+        gateway.close()
 
 
 def test_clients_that_are_gone_leave_no_thread_and_no_socket_behind(rig, gateway):

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from wakeful.events.headers import dead_letter_headers
-from wakeful.events.log.protocol import Place
+from wakeful.events.log.protocol import Isolation, Place
 
 from .shelves import MINE, THEIRS, Shelves, secrets_of
 
@@ -151,15 +151,45 @@ def test_an_operator_sees_the_letters_of_its_tenant_and_of_nobody_else(shelves):
         )
     producer.flush(1_000)
     (mine,) = shelves.get("letters", role="operator").json()["rows"]
-    assert (mine["id"], mine["key"], mine["reason"], mine["detail"]) == (
-        "0@0",
-        "t0/s0",
-        "not_open",
-        "open it",
-    )
+    assert mine["id"].startswith("0@")
+    assert (mine["key"], mine["reason"], mine["detail"]) == ("t0/s0", "not_open", "open it")
     (theirs,) = shelves.get("letters", role="operator", tenant=THEIRS).json()["rows"]
     assert theirs["key"] == "t1/s1"
     assert "secret-of" not in str((mine, theirs))
+
+
+def test_letters_come_in_pages_the_newest_first_and_a_cursor_is_good_for_its_list_alone(shelves):
+    topics, producer = shelves.settings.topics, shelves.log.producer()
+    ends = shelves.log.ends([Place(topics.dead_letters, n) for n in (0, 1)], Isolation.COMMITTED)
+    first = {place.partition: end for place, (_, end) in ends.items()}
+    record = shelves.scribe.append(0, b"t0/s0", b"bytes")
+    del shelves.scribe.records[-1]
+    for n in range(7):
+        producer.produce(
+            topics.dead_letters,
+            key=(b"t8/s0", b"t9/s1")[n == 3],
+            value=record.value,
+            headers=dead_letter_headers(record, "not_open", "open it"),
+            partition=n % 2,
+        )
+        producer.flush(1_000)
+        shelves.scribe.now_ms += 1
+    one = shelves.get("letters", role="operator", tenant="t8", params={"limit": 4}).json()
+    asked = {"limit": 4, "cursor": one["next_cursor"]}
+    two = shelves.get("letters", role="operator", tenant="t8", params=asked).json()
+    seen = [
+        [(int(row["id"][0]), int(row["id"][2:]) - first[int(row["id"][0])]) for row in page["rows"]]
+        for page in (one, two)
+    ]
+    assert seen == [[(0, 3), (1, 2), (0, 2), (0, 1)], [(1, 0), (0, 0)]]
+    assert two["next_cursor"] is None
+    for tenant, handled in (("t8", "true"), ("t9", "false")):
+        told = {**asked, "handled": handled}
+        wrong = shelves.get("letters", role="operator", tenant=tenant, params=told)
+        assert (wrong.status_code, wrong.json()["type"]) == (
+            422,
+            "urn:wakeful:problem:wrong_cursor",
+        )
 
 
 def test_lag_is_told_in_records_and_seconds_per_partition(shelves):

@@ -86,7 +86,7 @@ def ann(filled, made):
 def loosen(url):
     """Gives readers what this database would refuse them by itself: rows are to be kept apart even then."""
     with psycopg.connect(url) as connection:
-        connection.execute(SCHEMAS.fill("GRANT USAGE ON SCHEMA {live} TO {app}, {people}"))
+        connection.execute(SCHEMAS.fill("GRANT USAGE ON SCHEMA {live}, {lock} TO {app}, {people}"))
         database = sql.Identifier(connection.info.dbname)
         granted = sql.SQL("GRANT TEMPORARY ON DATABASE {} TO ").format(database)
         connection.execute(granted + SCHEMAS.fill("{people}"))
@@ -104,7 +104,7 @@ def project(url, told, namespace=NAMESPACE):
 def archived(url):
     """A session of each tenant is in an archive."""
     insert = """
-    INSERT INTO {views}.archived (tenant, session_id, status, seq, finished_at_ms, archived_at, part)
+    INSERT INTO {lock}.archived (tenant, session_id, status, seq, finished_at_ms, archived_at, part)
     VALUES (%s, 'same-name-once', 'Failed', 9, 1, now(), 1)
     """
     with psycopg.connect(url) as connection:

@@ -141,6 +141,45 @@ def test_a_login_can_name_no_table_that_our_processes_lock(busy, kim, schema, st
             login.execute(statement.format(f'"{schema}".{table}'))
 
 
+def test_where_a_login_may_name_things_there_is_no_table_but_its_own_line(busy, kim):
+    """And what was archived is a view like all others, over a table where the locks are."""
+    with psycopg.connect(busy) as operator:
+        tables = operator.execute(
+            "SELECT tablename FROM pg_tables WHERE schemaname = %s", (NAMESPACE,)
+        ).fetchall()
+    assert tables == [("logins",)]
+    with writing(kim) as login:
+        assert login.execute("SELECT FROM archived").rowcount == 0
+        for table in ("archived", "archives"):
+            for statement in ("SELECT FROM {}", "PREPARE p AS DELETE FROM {}"):
+                with pytest.raises(DENIED, match="for schema"):
+                    login.execute(statement.format(f'"{SCHEMAS.lock}".{table}'))
+            with pytest.raises(DENIED):
+                login.execute(f"DELETE FROM {table}")
+
+
+def test_what_was_archived_where_readers_could_name_it_is_put_where_they_cannot(busy, kim):
+    kept = ("archived", "archives")
+    with psycopg.connect(busy) as operator:
+        operator.execute(
+            SCHEMAS.fill(
+                "INSERT INTO {lock}.archived (tenant, session_id, status, seq, finished_at_ms, archived_at)"
+                " VALUES (%s, 's1', 'Completed', 9, 1, now()), ('t1', 's1', 'Failed', 8, 1, now())"
+            ),
+            (MINE,),
+        )
+        for name in kept:  # as it was
+            operator.execute(SCHEMAS.fill(f"DROP VIEW {{views}}.{name}"))
+            operator.execute(SCHEMAS.fill(f"ALTER TABLE {{lock}}.{name} SET SCHEMA {{views}}"))
+    of_another_version(busy)
+    install(busy, NAMESPACE)
+    with psycopg.connect(busy) as operator:
+        asked = "SELECT count(*) FROM pg_tables WHERE schemaname = %s AND tablename = ANY (%s)"
+        assert operator.execute(asked, (SCHEMAS.lock, list(kept))).fetchone() == (2,)
+    with writing(kim) as login:
+        assert login.execute("SELECT tenant, seq FROM archived").fetchall() == [(MINE, 9)]
+
+
 def test_two_connections_of_a_login_do_not_stop_the_projector(busy, kim, told):
     """One keeps a lock, the other waits for one that excludes all: behind both nobody would write."""
     with psycopg.connect(busy) as operator:
