@@ -37,6 +37,7 @@ from wakeful.events.codec import (
     encode_state,
     encode_task,
 )
+from wakeful.events.envelopes import read_envelope
 from wakeful.events.evolve import evolve, fold_head
 from wakeful.events.hashing import event_hash
 from wakeful.events.headers import (
@@ -167,6 +168,7 @@ class _Retold:
     commands: dict[int, Record] = field(default_factory=dict)
     hashes: dict[int, bytes | None] = field(default_factory=dict)
     snapshots: dict[int, SessionState] = field(default_factory=dict)
+    stored: dict[int, r.StoredEvent] = field(default_factory=dict)
     head: Head = field(default_factory=Head)
     state: State | None = None
 
@@ -221,25 +223,25 @@ class _Retold:
         hashed = event_hash(encoded.fingerprint, encoded.body, envelope.prev_hash)
         self.head = fold_head(self.head, envelope, hashed)
         self.state = evolve(self.state, event)
+        self.stored[envelope.seq] = r.StoredEvent(encoded.fingerprint, encoded.body)
         self.snapshots[envelope.seq] = SessionState(self.head, self.state)
         return self._put(record, key, encoded.value, event_headers(encoded, key, envelope.seq))
 
     def _snapshot(self, record: Record, key: bytes) -> Record:
         snapshot = record.value and decode_snapshot(record.value, record.headers)
-        if not isinstance(
-            snapshot, r.Snapshot
-        ):  # a part of the open journal, or the word that it is gone
-            own = (record.key or b"").replace(TEMPLATE.encode(), self.session_id.encode())
+        own = (record.key or b"").replace(TEMPLATE.encode(), self.session_id.encode())
+        if isinstance(snapshot, r.JournalChunk):
+            kept = tuple(self.stored[read_envelope(one.body).seq] for one in snapshot.events)
+            chunk = encode_snapshot(replace(snapshot, session_id=self.session_id, events=kept))
+            return self._put(record, own, chunk.value, record_headers(chunk, "c"))
+        if not isinstance(snapshot, r.Snapshot):  # the word that a chunk is gone
             plain = [(name, value) for name, value in record.headers if name not in MARKS]
             return self._put(record, own, record.value, plain)
         state = encode_state(self.snapshots[snapshot.seq])
-        own = replace(
-            snapshot,
-            session_id=self.session_id,
-            state=state,
-            state_hash=sha256(state).digest(),
+        hashed = sha256(state).digest()
+        encoded = encode_snapshot(
+            replace(snapshot, session_id=self.session_id, state=state, state_hash=hashed)
         )
-        encoded = encode_snapshot(own)
         return self._put(record, key, encoded.value, record_headers(encoded, "s"))
 
     def _own(self, idempotency_key: str) -> str:

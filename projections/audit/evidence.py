@@ -30,6 +30,13 @@ class Violation:
     session: str
     offset: int | None
     sentence: str
+    seq: int | None = None
+    """The event of the session that does not fit, where it is at one."""
+
+    @property
+    def order(self) -> tuple[str, bool, int]:
+        """By session, and in it the first place first; what is at none of its events comes last."""
+        return self.session, self.seq is None, self.offset or 0
 
     def __str__(self) -> str:
         at = "" if self.offset is None else f" at offset {self.offset}"

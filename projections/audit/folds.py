@@ -11,10 +11,9 @@ from ...events import records as r
 from ...events.codec import STATES, encode_state
 from ...events.errors import Unfoldable
 from ...events.evolve import evolve, fold_head
-from ...events.hashing import event_hash
 from ...events.state import MESSAGE, STATE_VERSION, Head, SessionState, State, Status
 from .evidence import Violation
-from .history import Fact, History, Session, name_of, of
+from .history import Fact, History, Session, hash_of, name_of, of
 from .invariants import LEGAL_PATH, NOBODY_STRANDED, PARKED_FREE, PURE_FOLD
 
 AFTER_END = (r.CommandRefused, r.LateResultRecorded)
@@ -52,8 +51,7 @@ def _refold(facts: list[Fact], wanted: set[int]) -> Folded:
         ):
             told = "only waits were left, and it did not park before the next command"
             folded.violations.append(of(fact, PARKED_FREE, told))
-        hashed = event_hash(fact.stored.fingerprint, fact.stored.body, event.envelope.prev_hash)
-        head = fold_head(head, event.envelope, hashed)
+        head = fold_head(head, event.envelope, hash_of(fact))
         if state is not None and state.ended and not isinstance(event.body, AFTER_END):
             told = f"{type(event.body).__name__} after the session was {state.status}"
             folded.violations.append(of(fact, LEGAL_PATH, told))

@@ -17,6 +17,7 @@ from ...events.codec import (
     read_event,
 )
 from ...events.errors import Undecodable
+from ...events.hashing import HASH_SIZE, event_hash
 from ...events.headers import DeadLetter, dead_letter_in, fingerprint_in
 from ...events.log.protocol import Headers, Place, Record
 from .evidence import Asked, Evidence, Kept, ReadCommand, Violation
@@ -116,12 +117,19 @@ def cause_of(fact: Fact) -> At:
     return cause.topic, cause.partition, cause.offset
 
 
+def hash_of(fact: Fact) -> bytes:
+    """The event's own hash, over its stored bytes; none for an event that names no hash before it, but something else."""
+    prev_hash = fact.event.envelope.prev_hash
+    if len(prev_hash) != HASH_SIZE:
+        return b""
+    return event_hash(fact.stored.fingerprint, fact.stored.body, prev_hash)
+
+
 def of(fact: Fact, invariant: int | str, sentence: str) -> Violation:
     """A violation found at an event."""
     envelope = fact.event.envelope
-    return Violation(
-        invariant, f"{envelope.tenant}/{envelope.session_id}", fact.record.offset, sentence
-    )
+    session = f"{envelope.tenant}/{envelope.session_id}"
+    return Violation(invariant, session, fact.record.offset, sentence, envelope.seq)
 
 
 def _since_ms(evidence: Evidence) -> int:

@@ -6,15 +6,17 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
-from ...events.errors import InvalidKey
-from ...events.hashing import event_hash
+from ...events import records as r
+from ...events.avro import Encoded
+from ...events.envelopes import read_envelope
+from ...events.errors import InvalidKey, Undecodable
 from ...events.headers import BATCH, BATCH_COUNT
 from ...events.keys import partition_of, session_key, session_of
 from ...events.log.protocol import Record
 from ...events.state import NO_HASH
 from .evidence import Violation
-from .history import History, of
-from .invariants import CHAIN, GAPLESS, ONE_HOME, TORN_FREE
+from .history import History, Session, hash_of, name_of, of
+from .invariants import CHAIN, GAPLESS, ONE_HOME, PURE_FOLD, TORN_FREE
 
 
 def gapless(history: History) -> Iterator[Violation]:
@@ -127,6 +129,36 @@ def compacted_batches(history: History) -> set[bytes]:
     return {batch for batch, key in touched if batch is not None and key in newest}
 
 
+def chunks(history: History) -> Iterator[Violation]:
+    """8: what lies beside snapshots of an open turn are its events, byte for byte."""
+    stored: dict[Session, dict[int, Encoded]] = {}
+    for record, found in history.snapshots:
+        if not isinstance(found, r.JournalChunk):
+            continue
+        session = (found.tenant, found.session_id)
+        if session not in stored:
+            facts = history.sessions.get(session, ())
+            stored[session] = {fact.event.envelope.seq: fact.stored for fact in facts}
+        differing = (_unlike(kept, stored[session]) for kept in found.events)
+        told = next(filter(None, differing), "")
+        if told:
+            yield Violation(PURE_FOLD, name_of(session), record.offset, told)
+
+
+def _unlike(kept: r.StoredEvent, stored: dict[int, Encoded]) -> str:
+    """In what an event of a chunk is none of its session's; nothing where it is one."""
+    try:
+        seq = read_envelope(kept.body).seq
+    except Undecodable as error:
+        return f"a chunk of its snapshot holds what is no event: {error.message}"
+    own = stored.get(seq)
+    if own is None:
+        return f"a chunk of its snapshot holds seq {seq}, and there is no such event"
+    if (own.fingerprint, own.body) != (kept.fingerprint, kept.body):
+        return f"a chunk of its snapshot holds another event as seq {seq}"
+    return ""
+
+
 def chained(history: History) -> Iterator[Violation]:
     """32: each event names the hash of the one before it."""
     for facts in history.sessions.values():
@@ -136,7 +168,7 @@ def chained(history: History) -> Iterator[Violation]:
             if prev_hash != expected:
                 told = f"prev_hash is {prev_hash.hex()[:16]}…, the event before hashes to {expected.hex()[:16]}…"
                 yield of(fact, CHAIN, told)
-            expected = event_hash(fact.stored.fingerprint, fact.stored.body, prev_hash)
+            expected = hash_of(fact)
 
 
 def _misplaced(record: Record, told: str) -> Violation:
