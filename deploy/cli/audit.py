@@ -1,4 +1,4 @@
-"""`audit verify`: whether the history, and the views made from it, keep their promises."""
+"""`audit`: whether the history, and the views made from it, keep their promises."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import typer
 
 from ..exits import Exit, Stopped
 from ..settings import Settings
+from . import replaying
 from .context import AsJson, kafka, queries, settings
 
 if TYPE_CHECKING:
@@ -26,9 +27,7 @@ READS_MAX = 5
 """Times the topics are read again because they moved meanwhile."""
 
 
-@app.callback()
-def _group() -> None:
-    """A group, even with one command."""
+app.command("replay")(replaying.replay)
 
 
 @app.command("verify")

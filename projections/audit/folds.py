@@ -87,7 +87,7 @@ def pure_fold(history: History, folds: dict[Session, Folded]) -> Iterator[Violat
             told = f"the snapshot at seq {snapshot.seq} does not match its own hash"
         elif expected is None:
             told = f"there is a snapshot at seq {snapshot.seq}, and no event to that fold"
-        elif _same(snapshot.state, expected):
+        elif same_state(snapshot.state, expected):
             continue
         else:
             told = f"the snapshot at seq {snapshot.seq} is not what its events fold to"
@@ -95,7 +95,7 @@ def pure_fold(history: History, folds: dict[Session, Folded]) -> Iterator[Violat
             yield Violation(PURE_FOLD, name_of(session), record.offset, told)
 
 
-def _same(stored: bytes, expected: SessionState) -> bool:
+def same_state(stored: bytes, expected: SessionState) -> bool:
     """States are stored with Avro's single-object marker, or in the frame of values."""
     return stored == (
         STATES.encode(expected).value if stored[:1] == b"\0" else encode_state(expected)

@@ -6,7 +6,6 @@ has no next: that shows in what was written with it, a snapshot, a chunk, a task
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.processors.desk import KEY
@@ -117,7 +116,6 @@ def test_the_recorded_history_is_clean_and_has_sessions_of_every_kind():
 indices = st.integers(0, len(EVENTS) - 1)
 
 
-@pytest.mark.case("R51")
 @given(
     indices,
     st.sampled_from(("value", "value", "value", "key", "headers")),
