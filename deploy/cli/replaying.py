@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -28,6 +29,10 @@ def replay(
         int | None, typer.Option(min=1, help="Fold to the end of this turn, and tell its events.")
     ] = None,
     views: Annotated[bool, typer.Option(help="Compare with the views in Postgres as well.")] = True,
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", metavar="FILE", help="Replay from what 'audit export' wrote."),
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
     """Fold a session's events again, show its state there, and compare it with what was kept; exits with 1 if it differs.
@@ -43,7 +48,10 @@ def replay(
         raise Stopped(Exit.USAGE, f"--from {first} is behind --to {last}: give a range")
     wanted = Range(first, last, turn)
     given = settings()
-    replayed = _replayed(given, session_id, wanted, views=views)
+    if file is not None:
+        replayed = _replayed_file(given, file, session_id, wanted)
+    else:
+        replayed = _replayed(given, session_id, wanted, views=views)
     _check_range(session_id, replayed, wanted)
     _show(session_id, replayed, wanted, as_json=as_json)
     return Exit.REFUSED if replayed.differences else Exit.DONE
@@ -66,6 +74,17 @@ def _replayed(given: Settings, session_id: str, wanted: Range, *, views: bool) -
         with queries(given):
             compare_rows(replayed, stream_rows(given.postgres_url, given.namespace, session))
     return replayed
+
+
+def _replayed_file(given: Settings, file: Path, session_id: str, wanted: Range) -> Replayed:
+    from ..auditing.exported import open_export
+    from ..auditing.replaying import replay
+
+    export = open_export(file)
+    whose = export.about.session
+    tenant = given.tenant if whose is None else whose[0]  # one session's file says whose it is
+    events, snapshots = export.of_session((tenant, session_id))
+    return replay(events, snapshots, wanted)
 
 
 def _check_range(session_id: str, replayed: Replayed, wanted: Range) -> None:

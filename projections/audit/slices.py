@@ -127,7 +127,7 @@ def check_slices(
     """Checks slice after slice, and then what goes across them; once, since slices are gone when they were read."""
     evidence = aside.source.evidence
     found = Found(counts=aside.counts)
-    together = TurnedAway(evidence, aside.letters)
+    together = TurnedAway(evidence, aside.letters, whole=aside.source.whole)
     for number in range(aside.slices):
         tell("checking", number, aside.slices)
         with _no_collector():
@@ -140,6 +140,12 @@ def check_slices(
     if aside.source.whole:
         found.violations += _across(aside, together)
     return found
+
+
+def slices_of(aside: Aside) -> Iterator[Evidence]:
+    """Slice after slice; once."""
+    for number in range(aside.slices):
+        yield _slice(aside, number)
 
 
 def _across(aside: Aside, together: TurnedAway) -> Iterator[Violation]:

@@ -28,9 +28,16 @@ class _Told:
 class TurnedAway:
     """The letters that tell of several. `covers` is asked once for each command of which nothing else became anything."""
 
-    def __init__(self, evidence: Evidence, letters: Iterable[tuple[Record, DeadLetter]]) -> None:
+    def __init__(
+        self,
+        evidence: Evidence,
+        letters: Iterable[tuple[Record, DeadLetter]],
+        *,
+        whole: bool = True,
+    ) -> None:
         self._told: dict[Group, list[_Told]] = defaultdict(list)
         self._perhaps: list[Request] = []
+        self._whole = whole
         for record, letter in letters:
             if letter.count > 1 and letter.topic == evidence.topics.commands:
                 told = _Told(record, letter, letter.count - 1)
@@ -40,7 +47,12 @@ class TurnedAway:
         self._trimmed = evidence.trimmed
 
     def covers(self, request: Request) -> bool:
-        """Whether a letter stands for this command; each stands for as many as it says, and no more."""
+        """Whether a letter stands for this command; each stands for as many as it says, and no more.
+
+        Where not all letters are here (`whole`), one of those that are not may.
+        """
+        if not self._whole:
+            return True
         told = next((told for told in self._about(request) if told.left), None)
         if told is not None:
             told.left -= 1
