@@ -86,6 +86,18 @@ def live_source(
     )
 
 
+def events_source(given: Settings, log: Log) -> Source:
+    """The events alone: for whoever drives sessions again."""
+    topics = given.topics
+    ends = ends_of(log, [topics.events])
+    return Source(
+        Evidence(topics, log.partitions(topics.events)),
+        records=partial(_records, log, [topics.events]),
+        rows=None,
+        expected=sum(end - start for start, end in ends.values()),
+    )
+
+
 def _records(log: Log, names: Sequence[str]) -> Iterator[Record]:
     for name in names:
         yield from stream_topic(log, name)

@@ -11,7 +11,7 @@ import typer
 
 from ..exits import Exit, Stopped
 from ..settings import Settings
-from . import exporting, replaying
+from . import differing, exporting, replaying
 from .context import AsJson, kafka, queries, settings
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ READS_MAX = 5
 app.command("replay")(replaying.replay)
 app.command("export")(exporting.export)
 app.command("import")(exporting.import_)
+app.command("diff")(differing.diff)
 
 
 @app.command("verify")
