@@ -28,11 +28,14 @@ from ...events.log.protocol import Headers, Record
 from ...projections.audit import rebuild_rows
 from ...projections.audit.history import History
 from ...projections.audit.slices import Tell, kind_of, put_aside, quiet, slices_of
-from ...projections.rows import TABLES
+from ...projections.rows import STRETCHES, TABLES
 from ..telling.words import as_json
 from .exported import Export
 
 BATCH = 1_000
+
+VIEWS = {name: table for name, table in TABLES.items() if name != STRETCHES}
+"""Where events lie in the live log is no part of it."""
 
 _RECORDS = """
 CREATE TABLE records (topic TEXT, partition INTEGER, "offset" INTEGER, at_ms INTEGER, kind TEXT, key TEXT, type TEXT,
@@ -63,11 +66,11 @@ def _fill(
     connection: sqlite3.Connection, export: Export, folder: Path, tell: Tell
 ) -> dict[str, int]:
     connection.executescript(_RECORDS)
-    for name, table in TABLES.items():
+    for name, table in VIEWS.items():
         columns = ", ".join(f'"{column}"' for column in table.all_columns)
         connection.execute(f"CREATE TABLE {name} ({columns})")
     topics = export.about.topics
-    counts = {"records": 0, **dict.fromkeys(TABLES, 0)}
+    counts = {"records": 0, **dict.fromkeys(VIEWS, 0)}
     rows: list[tuple[Any, ...]] = []
     for record in export.records():
         rows.append(_row(kind_of(topics, record.topic), record))
@@ -86,7 +89,7 @@ def _fill(
 
 def _views(connection: sqlite3.Connection, history: History) -> Iterator[tuple[str, int]]:
     rebuilt = rebuild_rows(fact.event for fact in history.facts)
-    for name, table in TABLES.items():
+    for name, table in VIEWS.items():
         columns = tuple(table.all_columns)
         rows = [tuple(row[column] for column in columns) for row in rebuilt[name].values()]
         yield name, _insert(connection, name, rows)

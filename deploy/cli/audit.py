@@ -74,12 +74,18 @@ def verify(
             found = _verified(given, bar, views=views, quiescent=quiescent, store=store)
     finally:
         bar.close()
-    broken = found.violations
+    broken = sorted(found.violations, key=lambda one: one.order)
     told = ("events", "commands", "activities", "outcomes", "dead_letters")
     counts = {**{name: found.counts.get(name, 0) for name in told}, "views": views and file is None}
     if as_json:
         listed = [
-            {"invariant": v.invariant, "session": v.session, "offset": v.offset, "what": v.sentence}
+            {
+                "invariant": v.invariant,
+                "session": v.session,
+                "seq": v.seq,
+                "offset": v.offset,
+                "what": v.sentence,
+            }
             for v in broken
         ]
         write_json({**counts, "violations": listed})

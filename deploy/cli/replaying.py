@@ -127,7 +127,7 @@ def _show(session_id: str, replayed: Replayed, wanted: Range, *, as_json: bool) 
 
 
 def _show_state(session_id: str, replayed: Replayed) -> None:
-    from ..telling.text import printable, shown_text, when
+    from ..telling.text import counted, printable, shown_text, when
     from ..telling.words import as_json
     from .output import facts
 
@@ -147,7 +147,7 @@ def _show_state(session_id: str, replayed: Replayed) -> None:
             ("hash", head.hash.hex()),
             ("workflow", f"{state.workflow} v{state.workflow_version or '-'}"),
             ("status", state.status),
-            ("turn", f"{state.turn}, {state.steps} steps" if state.turn else None),
+            ("turn", f"{state.turn}, {counted(state.steps, 'step')}" if state.turn else None),
             ("state", None if state.data is None else shown_text(as_json(state.data), 2_000)),
             ("held", None if state.hold is None else printable(state.hold.detail, 300)),
             ("open", "; ".join(open_)),
