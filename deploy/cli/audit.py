@@ -1,40 +1,46 @@
-"""`audit verify`: whether the history, and the views made from it, keep their promises."""
+"""`audit`: whether the history, and the views made from it, keep their promises."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from shutil import rmtree
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..exits import Exit, Stopped
 from ..settings import Settings
+from . import differing, exporting, replaying
 from .context import AsJson, kafka, queries, settings
 
 if TYPE_CHECKING:
     from ...events.blobs import Blobs
-    from ...events.log.protocol import Log, Place
-    from ...projections.audit import Evidence
+    from ...events.log.protocol import Log
+    from ...projections.audit.slices import Aside, Found
     from ...projections.queries import Queries
-    from ...projections.rows import Rows
-    from ...projections.views import Gap
+    from .progress import Bar
 
 app = typer.Typer(help="Check the history itself.", no_args_is_help=True)
 
 READS_MAX = 5
 """Times the topics are read again because they moved meanwhile."""
 
-VIEWS_MS = 10_000
 
-
-@app.callback()
-def _group() -> None:
-    """A group, even with one command."""
+app.command("replay")(replaying.replay)
+app.command("export")(exporting.export)
+app.command("import")(exporting.import_)
+app.command("diff")(differing.diff)
 
 
 @app.command("verify")
 def verify(
     *,
     views: Annotated[bool, typer.Option(help="Check the views in Postgres as well.")] = True,
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", metavar="FILE", help="Check what 'audit export' wrote instead."),
+    ] = None,
     quiescent: Annotated[
         bool,
         typer.Option(
@@ -51,37 +57,38 @@ def verify(
 
     Sequence and hash chain, one outcome per activity, no second run of writes that must not have one, timers,
     approvals and their digests, messages and signals taken once and in order, commands disposed of once, and that
-    the views equal a rebuild from the events.
+    the views equal a rebuild from the events. Of an export (`--file`) there are no views, and of the export of one session
+    nothing is said of transactions, and of commands that left nothing, since others' records may belong to them.
     """
-    from ...commands.wire import decode_command
-    from ...projections.audit import asked_by, audit
     from ..telling.text import counted
     from .output import note, table, write_json
+    from .progress import Bar
 
     given = settings()
     store = _store(given) if blobs else None
-    with kafka(given) as log:
-        if views:
-            with queries(given) as asked:
-                evidence = _evidence(given, log, asked, quiescent=quiescent)
+    bar = Bar()
+    try:
+        if file is not None:
+            found = _verified_file(given, file, bar, quiescent=quiescent, store=store)
         else:
-            evidence = _evidence(given, log, None, quiescent=quiescent)
-    asked_of = asked_by(decode_command)
-    broken = audit(evidence, asked_of, blobs=store, digest_key=given.digest_key)
-    counts = {
-        "events": len(evidence.events),
-        "commands": len(evidence.commands),
-        "activities": len(evidence.activities),
-        "outcomes": len(evidence.outcomes),
-        "dead_letters": len(evidence.dead_letters),
-        "views": evidence.rows is not None,
-    }
+            found = _verified(given, bar, views=views, quiescent=quiescent, store=store)
+    finally:
+        bar.close()
+    broken = sorted(found.violations, key=lambda one: one.order)
+    told = ("events", "commands", "activities", "outcomes", "dead_letters")
+    counts = {**{name: found.counts.get(name, 0) for name in told}, "views": views and file is None}
     if as_json:
-        found = [
-            {"invariant": v.invariant, "session": v.session, "offset": v.offset, "what": v.sentence}
+        listed = [
+            {
+                "invariant": v.invariant,
+                "session": v.session,
+                "seq": v.seq,
+                "offset": v.offset,
+                "what": v.sentence,
+            }
             for v in broken
         ]
-        write_json({**counts, "violations": found})
+        write_json({**counts, "violations": listed})
         return Exit.REFUSED if broken else Exit.DONE
     table(
         ("invariant", "session", "offset", "what"),
@@ -108,68 +115,68 @@ def _store(given: Settings) -> Blobs:
     return store
 
 
-def _evidence(given: Settings, log: Log, asked: Queries | None, *, quiescent: bool) -> Evidence:
+def _verified(
+    given: Settings,
+    bar: Bar,
+    *,
+    views: bool,
+    quiescent: bool,
+    store: Blobs | None,
+) -> Found:
+    from ...commands.wire import decode_command
+    from ...projections.audit import asked_by
+    from ...projections.audit.slices import check_slices
+
+    with TemporaryDirectory(prefix="wakeful-audit-") as folder:
+        with kafka(given) as log:
+            if views:
+                with queries(given) as asked:
+                    aside = _aside(given, log, asked, Path(folder), bar, quiescent=quiescent)
+            else:
+                aside = _aside(given, log, None, Path(folder), bar, quiescent=quiescent)
+        asked_of = asked_by(decode_command)
+        return check_slices(aside, asked_of, blobs=store, digest_key=given.digest_key, tell=bar)
+
+
+def _verified_file(
+    given: Settings, file: Path, bar: Bar, *, quiescent: bool, store: Blobs | None
+) -> Found:
+    from ...commands.wire import decode_command
+    from ...projections.audit import asked_by
+    from ...projections.audit.slices import audit_slices
+    from ..auditing.exported import open_export
+
+    source = open_export(file).source(quiescent=quiescent)
+    with TemporaryDirectory(prefix="wakeful-audit-") as folder:
+        return audit_slices(
+            source,
+            asked_by(decode_command),
+            Path(folder),
+            blobs=store,
+            digest_key=given.digest_key,
+            tell=bar,
+        )
+
+
+def _aside(
+    given: Settings, log: Log, asked: Queries | None, folder: Path, bar: Bar, *, quiescent: bool
+) -> Aside:
     """Everything at one moment: read again where something was appended while it was read."""
-    from ...events.log.kafka_survey import committed_offsets
-    from ...events.log.protocol import Place
-    from ...projections.archive import archived_sessions
-    from ...projections.audit import evidence_from_log
-    from ...projections.postgres import stored_gaps, stored_rows
-    from ..processes import processors_group
+    from ...projections.audit.slices import put_aside
+    from ..auditing.live import ends_of, live_source
 
     topics = given.topics
-    count = log.partitions(topics.events)
-    commands = [Place(topics.commands, number) for number in range(count)]
-    for _ in range(READS_MAX):
-        before = _ends(given, log, count)
-        rows: Rows | None = None
-        positions = None
-        gaps: list[Gap] = []
-        archived: frozenset[tuple[str, ...]] = frozenset()
-        if asked is not None:
-            asked.wait_for(
-                {place: end for place, end in before.items() if place.topic == topics.events},
-                timeout_ms=VIEWS_MS,
-            )
-            rows = stored_rows(given.postgres_url, given.namespace)
-            positions = asked.positions()
-            gaps = stored_gaps(given.postgres_url, given.namespace)
-            archived = archived_sessions(given.postgres_url, given.namespace)
-        committed = committed_offsets(given.kafka_servers, processors_group(given), commands)
-        found = evidence_from_log(
-            log,
-            topics,
-            _queues(given),
-            committed=committed or None,
-            rows=rows,
-            positions=positions,
-            gaps=gaps,
-            archived=archived,
-            quiescent=quiescent,
-        )
-        if _ends(given, log, count) == before:
-            return found
-        del found
+    moving = (topics.commands, topics.events, topics.outcomes)
+    for number in range(READS_MAX):
+        own = folder / f"{number}"
+        own.mkdir()
+        before = ends_of(log, moving)
+        source = live_source(given, log, asked, before, quiescent=quiescent)
+        aside = put_aside(source, own, bar)
+        if ends_of(log, moving) == before:
+            return aside
+        rmtree(own)
     raise Stopped(
         Exit.NOT_IN_TIME,
         f"the log moved during each of {READS_MAX} readings: verify while nothing is asked, or stop 'wakeful run' first",
     )
-
-
-def _ends(given: Settings, log: Log, count: int) -> dict[Place, int]:
-    from ...events.log.protocol import Isolation, Place
-
-    topics = given.topics
-    kinds = (topics.commands, topics.events, topics.outcomes)
-    places = [Place(topic, number) for topic in kinds for number in range(count)]
-    return {place: end for place, (_, end) in log.ends(places, Isolation.COMMITTED).items()}
-
-
-def _queues(given: Settings) -> list[str]:
-    """The queues whose topics are there: an audit needs no app."""
-    from ...events.log.kafka_survey import topic_names
-
-    prefix = f"{given.namespace}.activities."
-    names = topic_names(given.kafka_servers, prefix)
-    found = {name.removeprefix(prefix).removesuffix(".v1").removesuffix(".once") for name in names}
-    return sorted(found)

@@ -26,7 +26,7 @@ from ...processors.workflow.asking import TurnContext
 from ...processors.workflow.errors import ActivityError, Uncertain
 
 _REQUESTED, _RETRIED, _RECEIVE = activities._requested, activities._retried, receiving.evolve
-_CONTEXT, _TASK_OF = advancing._context, effects.task_of
+_CONTEXT, _TASK_OF = advancing.context_of, effects.task_of
 
 
 def first_is_fresh(runner: Any, task: r.ActivityTask, *, fresh: bool, **more: Any) -> Steps:

@@ -82,7 +82,7 @@ CONTRACT_MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "numbers the steps of each stretch anew",
-        plant((advancing, "_context", wrong.numbers_anew)),
+        plant((advancing, "context_of", wrong.numbers_anew)),
         seed=15,
     ),
     Mutant("takes the new side in a replay", plant((Ahead, "passes", lambda *_: True)), seed=20),

@@ -23,6 +23,9 @@ from .driver import Stretch
 from .facts import INFORMS, RESOLVES, STARTS, is_asked
 from .replay import Divergence, rebuild
 
+TURN_ENDED = "the turn ended"
+"""Why the engine withdraws what is open when a workflow ends its turn."""
+
 _IDLE = (Status.OPENED, Status.SUSPENDED)
 
 
@@ -126,8 +129,8 @@ def _rebuild(
     if workflow is None:
         told = f"workflow {state.workflow!r} version {state.workflow_version} is not loaded: deploy it, then release"
         return r.SessionHeld("workflow_missing", told)
-    context = _context(position, facts)
-    message = _message(state, Claims(position.tenant, facts.digest_key, facts.blobs))
+    context = context_of(position, facts)
+    message = message_of(state, Claims(position.tenant, facts.digest_key, facts.blobs))
     rebuilt = rebuild(workflow, context, state.data, message, position.journal)
     if isinstance(rebuilt, Divergence):
         return r.NondeterminismFound(state.turn, rebuilt.step, rebuilt.expected, rebuilt.actual)
@@ -135,7 +138,7 @@ def _rebuild(
     return rebuilt.stretch, rebuilt.leftover
 
 
-def _context(position: Position, facts: Facts) -> TurnContext:
+def context_of(position: Position, facts: Facts) -> TurnContext:
     """The stretch that the journal is of: the turn's first, or what `again` began."""
     begun = position.journal[0].body if position.journal else None
     stretch, steps = (begun.stretch, begun.steps) if isinstance(begun, r.TurnContinued) else (0, 0)
@@ -151,7 +154,8 @@ def _context(position: Position, facts: Facts) -> TurnContext:
     )
 
 
-def _message(state: State, claims: Claims) -> Message:
+def message_of(state: State, claims: Claims) -> Message:
+    """What the turn answers."""
     queued = state.message
     if queued is None:
         return Message(id="", actor="", text="", data=None)
@@ -185,7 +189,7 @@ def _complete(body: r.EventBody, state: State) -> r.EventBody:
 
 def withdrawals(state: State) -> list[r.EventBody]:
     """What is still open when a turn ends; nobody waits for it any more."""
-    return deciding.withdrawals(state, "the turn ended")
+    return deciding.withdrawals(state, TURN_ENDED)
 
 
 def _drop(stretch: Stretch | None) -> None:

@@ -46,12 +46,15 @@ def rebuild(
     message: Message,
     journal: Sequence[r.Event],
 ) -> Rebuilt | Divergence:
-    """Replays a journal that begins with what started its stretch; gives the coroutine or the first difference."""
+    """Replays a journal that begins with what started its stretch; gives the coroutine or the first difference.
+
+    It may go on to the end of the stretch, which is a fact that the workflow asked for.
+    """
     stretch = Stretch(workflow, context, data, message)
     asked: deque[r.EventBody] = deque()
     for at, event in enumerate(journal):
         body = event.body
-        if isinstance(body, STARTS):
+        if at == 0 and isinstance(body, STARTS):
             asked.extend(stretch.start(event.envelope.at_ms, Ahead(journal, at)))
         elif is_asked(body):
             difference = _compare(body, asked.popleft() if asked else None)

@@ -12,6 +12,7 @@ from . import (
     attempts,
     dispositions,
     folds,
+    labels,
     order,
     proposals,
     rebuild,
@@ -44,16 +45,23 @@ def _legal_path(history: History, folded: dict[Session, Folded]) -> Iterator[Vio
     return folds.legal_path(folded)
 
 
-CHECKS: tuple[tuple[tuple[int | str, ...], Check], ...] = (
+Numbered = tuple[tuple[int | str, ...], Check]
+
+_DISPOSITION: Numbered = ((i.ONE_DISPOSITION,), _plain(dispositions.one_disposition))
+_TORN: Numbered = ((i.TORN_FREE,), _plain(order.torn_free))
+_UNREAD: Numbered = ((i.NOBODY_STRANDED,), _plain(dispositions.nothing_waits))
+
+CHECKS: tuple[Numbered, ...] = (
     ((i.GAPLESS,), _plain(order.gapless)),
     ((i.ONE_HOME,), _plain(order.one_home)),
-    ((i.ONE_DISPOSITION,), _plain(dispositions.one_disposition)),
+    _DISPOSITION,
     ((i.NO_SKEW,), _plain(dispositions.no_skew)),
     ((i.IDEMPOTENT, i.NO_KEY_REUSE), _plain(dispositions.idempotent)),
     ((i.IDEMPOTENT,), _plain(dispositions.decided_once)),
     ((i.PURE_FOLD,), folds.pure_fold),
+    ((i.PURE_FOLD,), _plain(order.chunks)),
     ((i.LEGAL_PATH, i.PARKED_FREE), _legal_path),
-    ((i.TORN_FREE,), _plain(order.torn_free)),
+    _TORN,
     ((i.TOLD_ONCE,), _plain(tasks.told_once)),
     ((i.TOLD_ONCE,), _plain(tasks.right_topic)),
     ((i.ONE_OUTCOME,), _plain(steps.one_outcome)),
@@ -70,13 +78,17 @@ CHECKS: tuple[tuple[tuple[int | str, ...], Check], ...] = (
         _plain(proposals.approvals),
     ),
     ((i.CHAIN,), _plain(order.chained)),
+    ((i.LABELS,), _plain(labels.labelled)),
     ((i.POSITION,), _plain(rebuild.in_place)),
     ((i.REBUILD,), rebuild.rebuilt_equals_live),
-    ((i.NOBODY_STRANDED,), _plain(dispositions.nothing_waits)),
+    _UNREAD,
     ((i.NOBODY_STRANDED,), folds.no_one_stranded),
     ((i.RECEIVING,), receiving.receiving),
     ((i.ROLL_OVER,), _plain(stretches.stretches)),
 )
+
+OF_SESSIONS = tuple(check for check in CHECKS if check not in (_DISPOSITION, _TORN, _UNREAD))
+"""Checks that need no more than all that belongs to the sessions they look at; see `slices`."""
 
 
 def audit(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ...events import records as r
 from ...events.log.protocol import Place, Record
@@ -26,6 +26,14 @@ def one_disposition(history: History) -> Iterator[Violation]:
 
     A dead letter may be one for many, and then says for how many: see `turned_away`.
     """
+    together = TurnedAway(history.evidence, history.dead_letters)
+    yield from disposed(history, together)
+    if history.evidence.committed is not None:
+        yield from together.too_many()
+
+
+def disposed(history: History, together: TurnedAway) -> Iterator[Violation]:
+    """The same for these sessions alone: letters may tell of others' commands, too."""
     committed = history.evidence.committed
     if committed is None:
         return
@@ -38,8 +46,6 @@ def one_disposition(history: History) -> Iterator[Violation]:
     }
     settled = _settled(history)
     first = _first_by_id(history)
-    together = TurnedAway(history)
-    perhaps: list[Request] = []
     for request in history.requests:
         record, asked = request
         if record.offset >= committed.get(place_of(record), 0):
@@ -52,11 +58,10 @@ def one_disposition(history: History) -> Iterator[Violation]:
         if at in causes or at in dead:
             continue
         if id_ in refused or repeats or (asked is not None and _is_no_op(asked, settled)):
-            perhaps.append(request)
+            together.may_mean(request)
         elif not together.covers(request):
             told = "it is below the committed offset and nothing became of it"
             yield _about(request, ONE_DISPOSITION, told)
-    yield from together.too_many(perhaps)
 
 
 def _first_by_id(history: History) -> dict[tuple[str, str, str], int]:
@@ -105,6 +110,7 @@ def no_skew(history: History) -> Iterator[Violation]:
     if committed is None:
         return
     there = {(record.topic, record.partition, record.offset) for record, _ in history.requests}
+    knows = history.knows_commands
     for fact in history.facts:
         cause = fact.event.envelope.cause
         limit = committed.get(Place(cause.topic, cause.partition))
@@ -116,7 +122,7 @@ def no_skew(history: History) -> Iterator[Violation]:
                 NO_SKEW,
                 f"its command at {cause.partition}/{cause.offset} is above the committed offset {limit}",
             )
-        elif there and cause_of(fact) not in there and not _is_trimmed(history, cause_of(fact)):
+        elif knows and cause_of(fact) not in there and not _is_trimmed(history, cause_of(fact)):
             yield of(
                 fact,
                 NO_SKEW,
@@ -178,11 +184,14 @@ def nothing_waits(history: History) -> Iterator[Violation]:
     committed = history.evidence.committed
     if not history.evidence.quiescent or committed is None:
         return
-    ends: dict[tuple[str, int], Record] = {}
-    for record, _ in history.requests:
-        ends[record.topic, record.partition] = record
-    for record in ends.values():
-        limit = committed.get(place_of(record), 0)
+    ends = {place_of(record): record for record, _ in history.requests}
+    yield from unread(ends, committed)
+
+
+def unread(ends: Mapping[Place, Record], committed: Mapping[Place, int]) -> Iterator[Violation]:
+    """38, first half, from the last command of each partition."""
+    for place, record in ends.items():
+        limit = committed.get(place, 0)
         if record.offset >= limit:
             told = f"all is quiet, but commands from {limit} on in partition {record.partition} are not read"
             yield Violation(NOBODY_STRANDED, _key(record), record.offset, told)

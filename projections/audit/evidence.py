@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,6 +30,13 @@ class Violation:
     session: str
     offset: int | None
     sentence: str
+    seq: int | None = None
+    """The event of the session that does not fit, where it is at one."""
+
+    @property
+    def order(self) -> tuple[str, bool, int]:
+        """By session, and in it the first place first; what is at none of its events comes last."""
+        return self.session, self.seq is None, self.offset or 0
 
     def __str__(self) -> str:
         at = "" if self.offset is None else f" at offset {self.offset}"
@@ -99,20 +106,8 @@ class Evidence:
     quiescent: bool = False
     trimmed: Mapping[Place, int] = field(default_factory=dict)
     compacted: bool = False
-
-    @property
-    def since_ms(self) -> int:
-        """From when on tasks and outcomes are still complete."""
-        since_ms = 0
-        for place, first in self.trimmed.items():
-            kept = (
-                record.timestamp_ms
-                for record in (*self.activities, *self.outcomes, *self.dead_letters)
-                if (record.topic, record.partition) == place and record.offset >= first
-            )
-            if place.topic != self.topics.commands:
-                since_ms = max(since_ms, min(kept, default=NEVER_MS) + SKEW_MS)
-        return since_ms
+    complete_since_ms: int | None = None
+    """See `History.since_ms`; given where these records are a part of those that it is found from."""
 
     @property
     def records(self) -> Iterable[Record]:
@@ -125,6 +120,27 @@ class Evidence:
             self.dead_letters,
         ):
             yield from topic
+
+
+class Kept:
+    """What retention has left of tasks, outcomes and dead letters, by the oldest record of each trimmed partition."""
+
+    def __init__(self, topics: Topics, trimmed: Mapping[Place, int]) -> None:
+        self._firsts = {
+            place: at for place, at in trimmed.items() if place.topic != topics.commands
+        }
+        self._oldest_ms = dict.fromkeys(self._firsts, NEVER_MS)
+
+    def see(self, record: Record) -> None:
+        """Takes note of one record; of any topic, in any order."""
+        place = Place(record.topic, record.partition)
+        if record.offset >= self._firsts.get(place, record.offset + 1):
+            self._oldest_ms[place] = min(self._oldest_ms[place], record.timestamp_ms)
+
+    @property
+    def since_ms(self) -> int:
+        """From when on tasks and outcomes are still complete."""
+        return max((oldest_ms + SKEW_MS for oldest_ms in self._oldest_ms.values()), default=0)
 
 
 def evidence_from_log(
@@ -141,11 +157,7 @@ def evidence_from_log(
     compacted: bool = False,
 ) -> Evidence:
     """Reads every topic of the namespace from its start to its end, read_committed."""
-    activities = [
-        topics.activities(queue, once=once)
-        for queue in sorted(set(queues))
-        for once in (False, True)
-    ]
+    activities = activity_topics(topics, queues)
     return Evidence(
         topics=topics,
         partitions=log.partitions(topics.events),
@@ -162,12 +174,23 @@ def evidence_from_log(
         gaps=gaps,
         archived=archived,
         quiescent=quiescent,
-        trimmed=_trimmed(log, (topics.commands, topics.outcomes, topics.dead_letters, *activities)),
+        trimmed=trimmed_of(log, topics, activities),
         compacted=compacted,
     )
 
 
-def _trimmed(log: Log, names: Iterable[str]) -> dict[Place, int]:
+def activity_topics(topics: Topics, queues: Iterable[str]) -> list[str]:
+    """The topics that tasks of these queues lie in."""
+    return [
+        topics.activities(queue, once=once)
+        for queue in sorted(set(queues))
+        for once in (False, True)
+    ]
+
+
+def trimmed_of(log: Log, topics: Topics, activities: Iterable[str]) -> dict[Place, int]:
+    """The first offsets of partitions whose start was deleted by retention."""
+    names = (topics.commands, topics.outcomes, topics.dead_letters, *activities)
     places = [Place(name, partition) for name in names for partition in range(log.partitions(name))]
     ends = log.ends(places, Isolation.COMMITTED)
     return {place: start for place, (start, _) in ends.items() if start > 0}
@@ -175,12 +198,25 @@ def _trimmed(log: Log, names: Iterable[str]) -> dict[Place, int]:
 
 def read_topic(log: Log, topic: str) -> list[Record]:
     """The topic's committed records, partition after partition; `Transient` if the log falls silent."""
-    places = [Place(topic, partition) for partition in range(log.partitions(topic))]
+    places = places_of(log, topic)
+    found: dict[Place, list[Record]] = {place: [] for place in places}
+    for record in stream_topic(log, topic):
+        found[Place(record.topic, record.partition)].append(record)
+    return [record for place in places for record in found[place]]
+
+
+def places_of(log: Log, topic: str) -> list[Place]:
+    """The topic's partitions."""
+    return [Place(topic, partition) for partition in range(log.partitions(topic))]
+
+
+def stream_topic(log: Log, topic: str) -> Iterator[Record]:
+    """The topic's committed records as they come, in order within a partition; `Transient` if the log falls silent."""
+    places = places_of(log, topic)
     ends = log.ends(places, Isolation.COMMITTED)
     wanted = {place: start for place, (start, end) in ends.items() if start < end}
-    found: dict[Place, list[Record]] = {place: [] for place in places}
     if not wanted:
-        return []
+        return
     reader = log.reader(Isolation.COMMITTED)
     try:
         reader.assign(wanted)
@@ -191,7 +227,7 @@ def read_topic(log: Log, topic: str) -> list[Record]:
             for item in polled:
                 place = Place(item.topic, item.partition)
                 if isinstance(item, Record):
-                    found[place].append(item)
+                    yield item
                 reached = item.offset if isinstance(item, EndOfPartition) else item.offset + 1
                 if place in wanted and reached >= ends[place][1]:
                     del wanted[place]
@@ -201,4 +237,3 @@ def read_topic(log: Log, topic: str) -> list[Record]:
         raise Transient(
             f"no answer while reading {topic}: {len(wanted)} of {len(places)} partitions are not at their end"
         )
-    return [record for place in places for record in found[place]]

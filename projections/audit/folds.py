@@ -11,10 +11,9 @@ from ...events import records as r
 from ...events.codec import STATES, encode_state
 from ...events.errors import Unfoldable
 from ...events.evolve import evolve, fold_head
-from ...events.hashing import event_hash
 from ...events.state import MESSAGE, STATE_VERSION, Head, SessionState, State, Status
 from .evidence import Violation
-from .history import Fact, History, Session, name_of, of
+from .history import Fact, History, Session, hash_of, name_of, of
 from .invariants import LEGAL_PATH, NOBODY_STRANDED, PARKED_FREE, PURE_FOLD
 
 AFTER_END = (r.CommandRefused, r.LateResultRecorded)
@@ -52,8 +51,7 @@ def _refold(facts: list[Fact], wanted: set[int]) -> Folded:
         ):
             told = "only waits were left, and it did not park before the next command"
             folded.violations.append(of(fact, PARKED_FREE, told))
-        hashed = event_hash(fact.stored.fingerprint, fact.stored.body, event.envelope.prev_hash)
-        head = fold_head(head, event.envelope, hashed)
+        head = fold_head(head, event.envelope, hash_of(fact))
         if state is not None and state.ended and not isinstance(event.body, AFTER_END):
             told = f"{type(event.body).__name__} after the session was {state.status}"
             folded.violations.append(of(fact, LEGAL_PATH, told))
@@ -89,7 +87,7 @@ def pure_fold(history: History, folds: dict[Session, Folded]) -> Iterator[Violat
             told = f"the snapshot at seq {snapshot.seq} does not match its own hash"
         elif expected is None:
             told = f"there is a snapshot at seq {snapshot.seq}, and no event to that fold"
-        elif _same(snapshot.state, expected):
+        elif same_state(snapshot.state, expected):
             continue
         else:
             told = f"the snapshot at seq {snapshot.seq} is not what its events fold to"
@@ -97,7 +95,7 @@ def pure_fold(history: History, folds: dict[Session, Folded]) -> Iterator[Violat
             yield Violation(PURE_FOLD, name_of(session), record.offset, told)
 
 
-def _same(stored: bytes, expected: SessionState) -> bool:
+def same_state(stored: bytes, expected: SessionState) -> bool:
     """States are stored with Avro's single-object marker, or in the frame of values."""
     return stored == (
         STATES.encode(expected).value if stored[:1] == b"\0" else encode_state(expected)

@@ -17,9 +17,10 @@ from ...events.codec import (
     read_event,
 )
 from ...events.errors import Undecodable
+from ...events.hashing import HASH_SIZE, event_hash
 from ...events.headers import DeadLetter, dead_letter_in, fingerprint_in
 from ...events.log.protocol import Headers, Place, Record
-from .evidence import Asked, Evidence, ReadCommand, Violation
+from .evidence import Asked, Evidence, Kept, ReadCommand, Violation
 from .invariants import GAPLESS
 
 Session = tuple[str, str]
@@ -55,6 +56,9 @@ class History:
     dead_letters: list[tuple[Record, DeadLetter]]
     overs: list[tuple[Record, r.AttemptOver]] = field(default_factory=list)
     unreadable: list[Violation] = field(default_factory=list)
+    knows_commands: bool = False
+    since_ms: int = 0
+    """From when on tasks and outcomes are still complete."""
 
     @classmethod
     def read(cls, evidence: Evidence, read_command: ReadCommand | None) -> History:
@@ -92,6 +96,8 @@ class History:
             dead_letters=letters,
             overs=_decoded(evidence.attempts, _decode_over, unreadable),
             unreadable=unreadable,
+            knows_commands=read_command is not None,
+            since_ms=_since_ms(evidence),
         )
 
 
@@ -111,12 +117,29 @@ def cause_of(fact: Fact) -> At:
     return cause.topic, cause.partition, cause.offset
 
 
+def hash_of(fact: Fact) -> bytes:
+    """The event's own hash, over its stored bytes; none for an event that names no hash before it, but something else."""
+    prev_hash = fact.event.envelope.prev_hash
+    if len(prev_hash) != HASH_SIZE:
+        return b""
+    return event_hash(fact.stored.fingerprint, fact.stored.body, prev_hash)
+
+
 def of(fact: Fact, invariant: int | str, sentence: str) -> Violation:
     """A violation found at an event."""
     envelope = fact.event.envelope
-    return Violation(
-        invariant, f"{envelope.tenant}/{envelope.session_id}", fact.record.offset, sentence
-    )
+    session = f"{envelope.tenant}/{envelope.session_id}"
+    return Violation(invariant, session, fact.record.offset, sentence, envelope.seq)
+
+
+def _since_ms(evidence: Evidence) -> int:
+    if evidence.complete_since_ms is not None:
+        return evidence.complete_since_ms
+    kept = Kept(evidence.topics, evidence.trimmed)
+    if evidence.trimmed:
+        for record in (*evidence.activities, *evidence.outcomes, *evidence.dead_letters):
+            kept.see(record)
+    return kept.since_ms
 
 
 def _decode_over(value: bytes | None, headers: Headers) -> Any:

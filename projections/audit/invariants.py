@@ -1,6 +1,6 @@
 """The promises that an audit checks, by their numbers; gaps are promises that topics and views cannot show.
 
-Two have no number, and go by their names.
+Three have no number, and go by their names.
 """
 
 from __future__ import annotations
@@ -79,6 +79,9 @@ NOBODY_STRANDED = 38
 
 ROLL_OVER = 39
 """Within a turn steps and stretches count up, and a stretch ends with nothing open."""
+
+LABELS = "labels"
+"""What stands around an event's bytes (frame, headers) says what they are."""
 
 RECEIVING = "receiving"
 """Messages and signals are taken once, in order, and none is lost."""

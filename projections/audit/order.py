@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
+from typing import NamedTuple
 
-from ...events.errors import InvalidKey
-from ...events.hashing import event_hash
+from ...events import records as r
+from ...events.avro import Encoded
+from ...events.envelopes import read_envelope
+from ...events.errors import InvalidKey, Undecodable
 from ...events.headers import BATCH, BATCH_COUNT
 from ...events.keys import partition_of, session_key, session_of
 from ...events.log.protocol import Record
 from ...events.state import NO_HASH
 from .evidence import Violation
-from .history import History, of
-from .invariants import CHAIN, GAPLESS, ONE_HOME, TORN_FREE
+from .history import History, Session, hash_of, name_of, of
+from .invariants import CHAIN, GAPLESS, ONE_HOME, PURE_FOLD, TORN_FREE
 
 
 def gapless(history: History) -> Iterator[Violation]:
@@ -70,35 +73,90 @@ def one_home(history: History) -> Iterator[Violation]:
 
 def torn_free(history: History) -> Iterator[Violation]:
     """12: of the records that carry one batch id, all that were written are visible."""
+    marks = (mark for record in history.evidence.records if (mark := mark_of(record)) is not None)
+    yield from torn(marks, compacted_batches(history), since_ms=history.since_ms)
+
+
+class Mark(NamedTuple):
+    """To which transaction a record belongs, of how many records, and what names the record."""
+
+    batch: bytes
+    promised: bytes
+    key: bytes | None
+    offset: int
+    timestamp_ms: int
+
+
+def mark_of(record: Record) -> Mark | None:
+    """The mark in a record's headers, if it has one."""
+    batch, count = None, b""
+    for name, value in record.headers:
+        if name == BATCH:
+            batch = value
+        elif name == BATCH_COUNT:
+            count = value
+    if batch is None:
+        return None
+    return Mark(batch, count, record.key, record.offset, record.timestamp_ms)
+
+
+def torn(
+    marks: Iterable[Mark], excused: Collection[bytes], *, since_ms: int
+) -> Iterator[Violation]:
+    """12, for the transactions of these marks; `excused` are those of which compaction may have taken a part."""
     seen: Counter[bytes] = Counter()
-    promised: dict[bytes, tuple[bytes, Record]] = {}
-    for record in history.evidence.records:
-        headers = dict(record.headers)
-        batch = headers.get(BATCH)
-        if batch is None:
-            continue
-        seen[batch] += 1
-        count = headers.get(BATCH_COUNT, b"")
-        if promised.setdefault(batch, (count, record))[0] != count:
-            yield _misplaced(record, f"batch {batch.decode()} has two counts", invariant=TORN_FREE)
-    excused = _excused(history, promised)
-    for batch, (count, record) in promised.items():
-        if count != b"%d" % seen[batch] and batch not in excused:
-            told = f"batch {batch.decode()} has {count.decode()} records, {seen[batch]} are visible"
-            yield _misplaced(record, told, invariant=TORN_FREE)
+    promised: dict[bytes, Mark] = {}
+    for mark in marks:
+        seen[mark.batch] += 1
+        if promised.setdefault(mark.batch, mark).promised != mark.promised:
+            yield _torn(mark, f"batch {_text(mark.batch)} has two counts")
+    for batch, mark in promised.items():
+        kept = mark.timestamp_ms >= since_ms  # retention may have taken a part of older ones
+        if mark.promised != b"%d" % seen[batch] and kept and batch not in excused:
+            told = f"batch {_text(batch)} has {_text(mark.promised)} records, {seen[batch]} are visible"
+            yield _torn(mark, told)
 
 
-def _excused(history: History, promised: dict[bytes, tuple[bytes, Record]]) -> set[bytes]:
-    """Batches of which retention or compaction may have taken a part."""
-    evidence = history.evidence
-    since_ms = evidence.since_ms
-    old = {batch for batch, (_, record) in promised.items() if record.timestamp_ms < since_ms}
-    if not evidence.compacted:
-        return old
-    # A snapshot goes once a later one of its session, or mark of its partition, is there.
-    newest = {record.key: record.offset for record in evidence.snapshots}
+def compacted_batches(history: History) -> set[bytes]:
+    """Transactions of which compaction may have taken a snapshot.
+
+    One goes once a later one of its session, or mark of its partition, is there.
+    """
+    if not history.evidence.compacted:
+        return set()
+    newest = {record.key for record in history.evidence.snapshots}
     touched = ((dict(f.record.headers).get(BATCH), f.record.key) for f in history.facts)
-    return old | {batch for batch, key in touched if batch is not None and key in newest}
+    return {batch for batch, key in touched if batch is not None and key in newest}
+
+
+def chunks(history: History) -> Iterator[Violation]:
+    """8: what lies beside snapshots of an open turn are its events, byte for byte."""
+    stored: dict[Session, dict[int, Encoded]] = {}
+    for record, found in history.snapshots:
+        if not isinstance(found, r.JournalChunk):
+            continue
+        session = (found.tenant, found.session_id)
+        if session not in stored:
+            facts = history.sessions.get(session, ())
+            stored[session] = {fact.event.envelope.seq: fact.stored for fact in facts}
+        differing = (_unlike(kept, stored[session]) for kept in found.events)
+        told = next(filter(None, differing), "")
+        if told:
+            yield Violation(PURE_FOLD, name_of(session), record.offset, told)
+
+
+def _unlike(kept: r.StoredEvent, stored: dict[int, Encoded]) -> str:
+    """In what an event of a chunk is none of its session's; nothing where it is one."""
+    try:
+        seq = read_envelope(kept.body).seq
+    except Undecodable as error:
+        return f"a chunk of its snapshot holds what is no event: {error.message}"
+    own = stored.get(seq)
+    if own is None:
+        return f"a chunk of its snapshot holds seq {seq}, and there is no such event"
+    if (own.fingerprint, own.body) != (kept.fingerprint, kept.body):
+        return f"a chunk of its snapshot holds another event as seq {seq}"
+    return ""
 
 
 def chained(history: History) -> Iterator[Violation]:
@@ -110,9 +168,16 @@ def chained(history: History) -> Iterator[Violation]:
             if prev_hash != expected:
                 told = f"prev_hash is {prev_hash.hex()[:16]}…, the event before hashes to {expected.hex()[:16]}…"
                 yield of(fact, CHAIN, told)
-            expected = event_hash(fact.stored.fingerprint, fact.stored.body, prev_hash)
+            expected = hash_of(fact)
 
 
-def _misplaced(record: Record, told: str, *, invariant: int = ONE_HOME) -> Violation:
-    session = (record.key or b"").decode(errors="backslashreplace")
-    return Violation(invariant, session, record.offset, told)
+def _misplaced(record: Record, told: str) -> Violation:
+    return Violation(ONE_HOME, _text(record.key or b""), record.offset, told)
+
+
+def _torn(mark: Mark, told: str) -> Violation:
+    return Violation(TORN_FREE, _text(mark.key or b""), mark.offset, told)
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode(errors="backslashreplace")

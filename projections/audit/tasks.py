@@ -72,7 +72,7 @@ def told_once(history: History) -> Iterator[Violation]:
     """13: each attempt has exactly one task, each event for outside one outcome; and back."""
     told = _Told()
     for fact in history.facts:
-        _want(told, fact, history.evidence.since_ms)
+        _want(told, fact, history.since_ms)
     for record, task in history.tasks:
         what = f"task {task.activity_id}#{task.attempt}"
         item = (task.tenant, task.session_id, task.event_seq, what)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from ...events.headers import OVER_QUOTA, DeadLetter
 from ...events.log.protocol import Place, Record
-from .evidence import Violation
-from .history import History, Request, place_of
+from .evidence import Evidence, Violation
+from .history import Request, place_of
 from .invariants import ONE_DISPOSITION
 
 Group = tuple[Place, str, str | bytes | None]
@@ -28,26 +28,44 @@ class _Told:
 class TurnedAway:
     """The letters that tell of several. `covers` is asked once for each command of which nothing else became anything."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(
+        self,
+        evidence: Evidence,
+        letters: Iterable[tuple[Record, DeadLetter]],
+        *,
+        whole: bool = True,
+    ) -> None:
         self._told: dict[Group, list[_Told]] = defaultdict(list)
-        for record, letter in history.dead_letters:
-            if letter.count > 1 and letter.topic == history.evidence.topics.commands:
+        self._perhaps: list[Request] = []
+        self._whole = whole
+        for record, letter in letters:
+            if letter.count > 1 and letter.topic == evidence.topics.commands:
                 told = _Told(record, letter, letter.count - 1)
                 self._told[_group_of(record, letter)].append(told)
-        for letters in self._told.values():
-            letters.sort(key=lambda told: told.letter.offset)
-        self._trimmed = history.evidence.trimmed
+        for group in self._told.values():
+            group.sort(key=lambda told: told.letter.offset)
+        self._trimmed = evidence.trimmed
 
     def covers(self, request: Request) -> bool:
-        """Whether a letter stands for this command; each stands for as many as it says, and no more."""
+        """Whether a letter stands for this command; each stands for as many as it says, and no more.
+
+        Where not all letters are here (`whole`), one of those that are not may.
+        """
+        if not self._whole:
+            return True
         told = next((told for told in self._about(request) if told.left), None)
         if told is not None:
             told.left -= 1
         return told is not None
 
-    def too_many(self, others: Iterable[Request]) -> Iterator[Violation]:
-        """Letters that tell of more than there are. `others` are those that may be meant, and need not be."""
-        for request in others:
+    def may_mean(self, request: Request) -> None:
+        """Takes note of a command that a letter may stand for, and need not: something else may explain it."""
+        if next(self._about(request), None) is not None:
+            self._perhaps.append(request)
+
+    def too_many(self) -> Iterator[Violation]:
+        """Letters that tell of more than there are; asked once, after all commands."""
+        for request in self._perhaps:
             self.covers(request)
         for letters in self._told.values():
             for told in letters:

@@ -173,6 +173,7 @@ def test_secrets_of_activities_are_kept_nowhere_and_a_revoked_one_is_not_used_ag
 
     lays_aside(settings)
     shown = outputs(cli)
+    exported(cli, settings.home)
     supervisor.stop()
     everything = {**in_topics(settings), **in_postgres(settings), **in_redis(settings)}
     everything |= {**in_files(settings.home), **shown}
@@ -194,6 +195,8 @@ def looked_at(everything: dict[str, bytes], log: str) -> None:
         assert any(f".{where}: " in one for one in marked), where
     for where in ("ledger: ", "sessions: ", "session show", "explain", "tail", "dlq show", "sql"):
         assert any(where in one for one in marked), where
+    for name in EXPORTS:
+        assert any(f"/{name}: " in one for one in marked), name
     hidden = {name for name, data in everything.items() if b"***" in data}
     for where in (
         *(".commands.v1", ".events.v1", ".outcomes.v1", ".dead-letters.v1", "/blobs/", log),
@@ -216,6 +219,21 @@ def lays_aside(settings: Settings) -> None:
             return len(records(log, settings.topics.dead_letters)) >= len(found)
 
         until(are_dead, "the dead letters")
+
+
+EXPORTS = ("all.jsonl", "session.jsonl", "all.sqlite")
+
+
+def exported(cli: Cli, folder: Path) -> None:
+    """A namespace and a session in files, and a database made of them: they lie where files are looked through."""
+    whole, session, database = (str(folder / name) for name in EXPORTS)
+    for one in (
+        ("export", "--all", whole),
+        ("export", SESSION, session),
+        ("import", whole, database),
+    ):
+        code, _, err = cli("audit", *one)
+        assert code == Exit.DONE, err
 
 
 def outputs(cli: Cli) -> dict[str, bytes]:

@@ -3,12 +3,15 @@
 import json
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from shlex import split
 from typing import Any
 
 import psycopg
 import pytest
+from tests.deploy import audit_page
 
 from wakeful.deploy.cli.context import kafka
 from wakeful.deploy.cli.main import invoke
@@ -128,6 +131,35 @@ def test_a_command_that_came_too_early_is_sent_back_once_its_session_is_open(cli
     assert letter not in {row["id"] for row in letters}
     code, verified, _ = cli("audit", "verify", "--json")
     assert (code, verified["violations"]) == (Exit.DONE, [])
+
+
+def test_an_auditor_gets_what_the_page_about_audits_shows(
+    desk: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cli: Cli
+) -> None:
+    monkeypatch.setenv("WAKEFUL_TENANT", "audited")  # the other tests' sessions are not looked at
+    cli("session", "open", "refund-desk", "--session", "desk-1")
+    code, _, err = cli("session", "send", "desk-1", "order-7", "--wait", "--timeout", "20")
+    step = re.search(r"'wakeful (approval approve \S+ --session desk-1)'", err)
+    assert step, err
+    assert cli(*step[1].split(), "--wait", "--timeout", "20")[0] == Exit.DONE
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(APP, "desk.py")
+    failed = set()
+    for command, lines in audit_page.commands():
+        if command.startswith("wakeful "):
+            code, out, err = cli(*split(command)[1:])
+            shown = f"{out}\n{err}"
+            if code != Exit.DONE:
+                failed.add((command, code))
+        else:
+            shown = audit_page.asked(command, tmp_path)
+        said = audit_page.plain(shown, desk.namespace)
+        for line in lines:
+            assert audit_page.plain(line, desk.namespace).rstrip() in said, (command, line, shown)
+    assert failed == {
+        ("wakeful audit verify --file changed.jsonl", Exit.REFUSED),
+        ("wakeful audit diff --file desk-1.jsonl --against other.py", Exit.REFUSED),
+    }
 
 
 def test_a_record_that_the_database_refused_is_told_by_audit_and_doctor(

@@ -1,27 +1,31 @@
-"""The page about operations names commands and options that exist, and verdicts that the doctor gives."""
+"""The pages about operations and audits name commands and options that exist, and verdicts that the doctor gives."""
 
 import re
 from pathlib import Path
 from typing import get_args
 
+import pytest
 import typer.main
 
 from wakeful.deploy.cli import app
 from wakeful.deploy.cli.findings import Verdict
 
-PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "operations.md").read_text(encoding="utf-8")
 
 
-def named() -> list[list[str]]:
+def named(page: str) -> list[list[str]]:
     """The words after `wakeful` of each command on the page."""
-    lines = re.findall(r"^\$ (wakeful .*)$", PAGE, re.MULTILINE)
-    lines += re.findall(r"['`](wakeful [^'`\n]+)['`]", PAGE)
+    lines = re.findall(r"^\$ (wakeful .*)$", page, re.MULTILINE)
+    lines += re.findall(r"['`](wakeful [^'`\n]+)['`]", page)
     return [line.split()[1:] for line in lines]
 
 
-def test_the_page_names_commands_and_options_that_exist():
-    assert len(named()) > 10
-    for words in named():
+@pytest.mark.parametrize("name", ["operations.md", "audit.md"])
+def test_the_page_names_commands_and_options_that_exist(name):
+    commands = named((DOCS / name).read_text(encoding="utf-8"))
+    assert len(commands) > 10
+    for words in commands:
         command = typer.main.get_command(app)
         for word in words:
             inner = getattr(command, "commands", None)

@@ -157,6 +157,10 @@ class Cluster:
         self.send(OpenSession(workflow), session_id)
         self.send(SendMessage(json_payload({"text": text, **data}, KEY)), session_id)
 
+    def say(self, text: str, session_id: str = "s1") -> None:
+        """One more message."""
+        self.send(SendMessage(json_payload({"text": text}, KEY)), session_id)
+
     def answer(self, cents: int = 500) -> int:
         """Answers every task not answered yet, as workers would; gives how many."""
         tasks = [task for task in self.tasks() if task.idempotency_key not in self._answered]

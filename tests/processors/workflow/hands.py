@@ -113,14 +113,14 @@ def replayed(hand: Hand, code: Any, journal: list[r.Event]) -> Any:
 
     state = hand.session.state
     position = advance.Position("acme", "s1", state, journal)
-    context = advance._context(position, desk.Facts(KEY))
+    context = advance.context_of(position, desk.Facts(KEY))
     begun = journal[0].body
     data = begun.state if isinstance(begun, r.TurnContinued) else state.data
     return rebuild(
         code,
         context,
         data,
-        advance._message(state, Claims(context.tenant, context.digest_key, None)),
+        advance.message_of(state, Claims(context.tenant, context.digest_key, None)),
         journal,
     )
 

@@ -1,0 +1,1 @@
+"""What an auditor does with a history, live or exported: where it is read from, replaying, exporting, comparing."""
