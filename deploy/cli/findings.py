@@ -11,8 +11,8 @@ from ...commands.keyring import Keyring
 from ...events.log.protocol import TopicSpec
 from ..roles import WITHOUT, roles_never, roles_over
 from ..settings import Settings
+from ..telling.stalled import proposal_told, silence_told
 from ..telling.text import span
-from ..telling.watched import proposal_told, silence_told
 
 if TYPE_CHECKING:
     from ...processors.watchers.board import Silence

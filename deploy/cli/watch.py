@@ -86,7 +86,8 @@ def top(
 
 
 def _show(board: Board, partitions: int, now_ms: int, tenant: str | None) -> None:
-    from ..telling.watched import proposal_told, silence_told, top_json
+    from ..telling.stalled import proposal_told, silence_told
+    from ..telling.watched import top_json
     from .output import note, table
 
     told = top_json(board, partitions, now_ms, tenant)

@@ -1,16 +1,15 @@
-"""What watchers have told, read on from where it was read before, and what that says in words."""
+"""What watchers have told, read on from where it was read before."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ...events.log.protocol import Log, Place
-from ...processors.watchers.board import Board, Silence, windows_shown
+from ...processors.watchers.board import Board, windows_shown
 from ...processors.watchers.windows import rates, summed
 from .reading import to_the_end
-from .text import span
 
 
 class Watched:
@@ -62,27 +61,6 @@ def top_json(board: Board, partitions: int, now_ms: int, tenant: str | None) -> 
             "undecodable": silence.undecodable,
         },
     }
-
-
-def silence_told(silence: Silence, now_ms: int) -> str:
-    """In a sentence, where watchers do not speak of all that happens; else empty."""
-    if not silence.ever:
-        return ""
-    if silence.silent:
-        all_of_them = len(silence.silent) == silence.partitions
-        where = (
-            "" if all_of_them else f" of {len(silence.silent)} of {silence.partitions} partitions"
-        )
-        ago = "" if silence.since_ms is None else f" for {span(max(0, now_ms - silence.since_ms))}"
-        return f"watchers have said nothing{where}{ago}"
-    if silence.behind:
-        return f"watchers still read {len(silence.behind)} of {silence.partitions} partitions"
-    return ""
-
-
-def proposal_told(one: Mapping[str, Any], now_ms: int) -> str:
-    """One line for people."""
-    return f"{one['session_id']}: {one['why']} (for {span(max(0, now_ms - one['since_ms']))})"
 
 
 def _named(key: tuple[str, str, int, str]) -> dict[str, Any]:

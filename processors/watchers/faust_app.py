@@ -116,20 +116,29 @@ class Rows(faust.Table):  # type: ignore[misc]
     def __init__(self, *given: Any, failed: Callable[[Exception], None], **named: Any) -> None:
         super().__init__(*given, **named)
         self._failed = failed
+        self._keys: dict[tuple[object, ...], set[rows.RowKey]] = {}
         self.unsent: set[asyncio.Future[Any]] = set()
         """What the brokers have not acknowledged yet."""
 
     def put(self, partition: int, key: rows.RowKey, row: dict[str, Any]) -> None:
         """Sets a row, here and in the topic."""
-        self.data.data[key] = row
-        self.data._key_partition[key] = partition  # noqa: SLF001 by which Faust drops what was revoked
+        self._keep(partition, key, row)
         self._sent(self.send_changelog(partition, key, row))
 
     def drop(self, partition: int, key: rows.RowKey) -> None:
         """Removes a row, here and from the topic."""
+        self._forget(key)
+        self._sent(self.send_changelog(partition, key, None, value_serializer="raw"))
+
+    def _keep(self, partition: int, key: rows.RowKey, row: dict[str, Any]) -> None:
+        self.data.data[key] = row
+        self.data._key_partition[key] = partition  # noqa: SLF001 by which Faust drops what was revoked
+        self._keys.setdefault(key[:2], set()).add(key)
+
+    def _forget(self, key: rows.RowKey) -> None:
         self.data.data.pop(key, None)
         self.data._key_partition.pop(key, None)  # noqa: SLF001
-        self._sent(self.send_changelog(partition, key, None, value_serializer="raw"))
+        self._keys.get(key[:2], set()).discard(key)
 
     def _sent(self, future: asyncio.Future[Any]) -> None:
         self.unsent.add(future)
@@ -143,18 +152,18 @@ class Rows(faust.Table):  # type: ignore[misc]
 
     def of(self, kind: str, partition: int) -> list[tuple[rows.RowKey, dict[str, Any]]]:
         """All rows of a kind in a partition."""
-        return [(key, row) for key, row in self.data.data.items() if key[:2] == (kind, partition)]
+        kept, keys = self.data.data, self._keys.get((kind, partition), set())
+        keys &= kept.keys()  # Faust drops rows of partitions that were revoked
+        return [(key, kept[key]) for key in keys]
 
     def apply_changelog_batch(self, batch: Iterable[Any]) -> None:
         """Takes rows from the topic, but none that a watcher wrote late, when its partition had another."""
         for event in batch:
             key, row = self._to_key(event.key), event.value
             if row is None:
-                self.data.data.pop(key, None)
-                self.data._key_partition.pop(key, None)  # noqa: SLF001
+                self._forget(key)
             elif row["position"] >= self.data.data.get(key, row)["position"]:
-                self.data.data[key] = row
-                self.data._key_partition[key] = event.message.partition  # noqa: SLF001
+                self._keep(event.message.partition, key, row)
 
 
 class Watcher:

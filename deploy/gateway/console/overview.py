@@ -13,8 +13,8 @@ from ....events.log.protocol import LogFault
 from ....projections.counts import AGES_MS, BUCKET_MS, BUCKETS, COUNTED_MAX, Counts, counts
 from ....projections.listings import APPROVALS, SESSIONS
 from ....projections.tools import tools
+from ...telling.stalled import silence_told
 from ...telling.text import span
-from ...telling.watched import silence_told
 from ..viewing import page_of
 from . import charts
 from .pages import render
