@@ -27,10 +27,11 @@ from ...events.errors import Undecodable
 from ...events.limits import OVERHEAD_MAX, WATCHED_MAX
 from ...events.topics import Topics
 from . import rows
+from .counting import changes
 from .prices import Prices
-from .sessions import RESTING, after, counted, new_row
+from .sessions import RESTING
 from .stalls import proposals
-from .windows import HOUR_MS, KEPT_MS, WindowKey, added, minute_of
+from .windows import HOUR_MS, KEPT_MS, WindowKey
 
 LOOK_S = 1.0
 """Between two looks for sessions without progress."""
@@ -268,23 +269,16 @@ class Watcher:
         self._read[partition] = offset
 
     def _count(self, partition: int, offset: int, event: r.Event) -> None:
-        envelope = event.envelope
-        key = rows.session_row_key(partition, envelope.tenant, envelope.session_id)
-        row = self._windows.data.data.get(key) or new_row(event)
-        if row["position"] >= offset:
-            return
-        found = counted(row, event, self._settings.prices)
-        if found is not None and found.at_ms >= self._now_ms() - KEPT_MS:
-            start_ms = minute_of(found.at_ms)
-            where = WindowKey(
-                partition, start_ms, row["tenant"], row["workflow"], row["version"], found.tool
-            )
-            window_key = rows.window_key(where)
-            window = added(self._windows.data.data.get(window_key), found.counts, offset)
-            if window is not None:
-                self._windows.put(partition, window_key, window)
-        # Last, so that where this row is in the topic the window is as well.
-        self._windows.put(partition, key, after(row, event, offset))
+        found = changes(
+            event,
+            partition,
+            offset,
+            self._windows.data.data,
+            prices=self._settings.prices,
+            oldest_ms=self._now_ms() - KEPT_MS,
+        )
+        for key, row in found:
+            self._windows.put(partition, key, row)
 
     async def _look_safely(self) -> None:
         """A look that fails in the middle of a rebalance is no loss; one that always fails ends the process."""

@@ -22,7 +22,7 @@ from wakeful.events.codec import decode_event
 from wakeful.events.log.kafka import KafkaLog
 from wakeful.events.log.protocol import Place
 
-LIMIT_S = 20.0
+LIMIT_S = 60.0
 PARTITIONS = 2
 COUNTED = ("requested", "completed", "failed", "turns", "held", "cancelled", "sessions_failed")
 

@@ -1,14 +1,16 @@
 """What a watcher counts, remembers and proposes; none of it knows a clock, a broker, or Faust."""
 
 import json
+import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.projections.conftest import Scribe, payload
 
 from wakeful.events import records as r
 from wakeful.processors.watchers.board import Board, windows_shown
+from wakeful.processors.watchers.counting import changes
 from wakeful.processors.watchers.prices import Prices
 from wakeful.processors.watchers.sessions import after, counted, new_row
 from wakeful.processors.watchers.stalls import proposals
@@ -117,6 +119,53 @@ def test_given_events_that_come_again_from_any_earlier_place_then_a_window_count
             window = added(window, {"completed": 1}, offset) or window
     seen = 0 if window is None else window["completed"]
     assert seen == sum(1 for offset in offsets if window and offset <= window["position"])
+
+
+class Life:
+    """A watcher's rows as they come to lie in its topic, over crashes: what was written is a prefix of what was to be."""
+
+    def __init__(self, events):
+        self.events, self.topic, self.kept = events, [], {}
+        self.done = []  # per offset how many rows there were once it was handled
+
+    def handle(self, start, end):
+        del self.done[start:]
+        for offset in range(start, end):
+            event = self.events[offset]
+            found = changes(event, 0, offset, self.kept, prices=PRICES, oldest_ms=0)
+            for key, row in found:
+                self.topic.append((key, row))
+                self.kept[key] = row
+            self.done.append(len(self.topic))
+
+    def crash(self, rows_lost):
+        """What was not acknowledged is gone; the first offset that may have to come again."""
+        del self.topic[len(self.topic) - rows_lost :]
+        self.kept = dict(self.topic)
+        return next((n for n, rows in enumerate(self.done) if rows > len(self.topic)), None)
+
+    def windows(self):
+        return {key: row for key, row in self.kept.items() if key[0] == "window"}
+
+
+@given(st.integers(0, 50), st.data())
+@settings(max_examples=60, deadline=None)
+def test_given_crashes_between_any_two_rows_and_events_again_from_before_then_windows_are_the_same(
+    seed, data
+):
+    scribe = Scribe(partitions=1)
+    scribe.tell_many(4, random.Random(seed))
+    whole = Life(scribe.events)
+    whole.handle(0, len(scribe.events))
+    torn, start = Life(scribe.events), 0
+    for _ in range(data.draw(st.integers(1, 5))):
+        end = data.draw(st.integers(start, len(scribe.events)))
+        torn.handle(start, end)
+        lost = torn.crash(data.draw(st.integers(0, min(20, len(torn.topic)))))
+        start = data.draw(st.integers(0, end if lost is None else lost))
+    torn.handle(start, len(scribe.events))
+    assert torn.windows() == whole.windows()
+    assert torn.kept.keys() == whole.kept.keys()
 
 
 def test_given_minutes_of_two_partitions_then_an_hour_is_their_sum():
