@@ -3,6 +3,7 @@
 import json
 import random
 import time
+from importlib.util import find_spec
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -23,6 +24,8 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def rig(kafka, namespace, tmp_path):
+    if find_spec("faust") is None:
+        pytest.skip("installed without wakeful[watch]")
     one = Rig(kafka, namespace, tmp_path, watch_stalled_after="20s")
     yield one
     one.close()
