@@ -19,6 +19,8 @@
 | `WAKEFUL_OPEN_POLICY` | while no policy is published, everybody may decide approvals: 0 or 1 | with the local stack's Kafka: 1; else 0 |
 | `WAKEFUL_TENANT_QUOTA_COMMANDS` | what one tenant may ask of each partition, such as `100/s`, `6000/min`, `20/h`; see docs/operations.md | no limit |
 | `WAKEFUL_TENANT_QUOTA_SESSIONS` | the same for new sessions | no limit |
+| `WAKEFUL_WATCH_STALLED_AFTER` | how long a session may be overdue or stand still before a watcher tells, such as `5m` | 5m |
+| `WAKEFUL_MODEL_PRICES` | what models cost per million tokens, read and written: `gpt-5=1.25/10,claude-*=3/15` | none: tokens are counted, no cost |
 | `WAKEFUL_ALWAYS_REPLAY` | rebuild workflows before every activation (slow, strict) | 0 |
 | `WAKEFUL_FAILPOINT` | `p.produced:3` kills the process there on the third pass | none |
 | `WAKEFUL_LOG` | debug, info, warning or error | info |
@@ -38,8 +40,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from ..events.errors import InvalidKey
 from ..events.keys import check_id
 from ..events.topics import PARTITIONS_LOCAL, PARTITIONS_PRODUCTION, Topics
+from ..processors.durations import to_ms
 from ..processors.failpoints import Failpoints
 from ..processors.rates import Rate
+from ..processors.watchers.prices import Prices
 from .exits import Exit, Stopped
 from .home import KEYS_FILE
 
@@ -55,6 +59,9 @@ DIGEST_KEY_BYTES_MIN = 16
 
 PARTITIONS_MAX = 1_000
 
+STALLED_AFTER_MIN_MS = 1_000
+STALLED_AFTER_MAX_MS = 30 * 86_400_000
+
 REPLICAS_MAX = 10
 """More copies of one record nobody keeps; a typo in it would stop every producer."""
 
@@ -67,6 +74,7 @@ _EXPECTED = {
     "min_insync_replicas": f"a whole number from 1 to {REPLICAS_MAX}",
     "tenant_quota_commands": "a rate such as 100/s, 6000/min or 20/h",
     "tenant_quota_sessions": "a rate such as 100/s, 6000/min or 20/h",
+    "watch_stalled_after": "a duration from 1s to 30d, such as 90s, 5m or 2h",
     "always_replay": "0 or 1",
     "open_policy": "0 or 1",
     "insecure": "0 or 1",
@@ -98,6 +106,8 @@ class Settings(BaseModel):
     open_policy: bool = False
     tenant_quota_commands: str = ""
     tenant_quota_sessions: str = ""
+    watch_stalled_after: str = "5m"
+    model_prices: str = ""
     always_replay: bool = False
     failpoint: str = ""
     log: Literal["debug", "info", "warning", "error"] = "info"
@@ -131,6 +141,19 @@ class Settings(BaseModel):
     def _rate(cls, value: str) -> str:
         if value:
             Rate.from_text(value)
+        return value
+
+    @field_validator("watch_stalled_after")
+    @classmethod
+    def _stalled_after(cls, value: str) -> str:
+        if not STALLED_AFTER_MIN_MS <= to_ms(value) <= STALLED_AFTER_MAX_MS:
+            raise ValueError("it is out of range")
+        return value
+
+    @field_validator("model_prices")
+    @classmethod
+    def _model_prices(cls, value: str) -> str:
+        Prices.from_text(value)
         return value
 
     @field_validator("digest_key", mode="before")
@@ -195,6 +218,8 @@ class Settings(BaseModel):
             "OPEN_POLICY": int(self.open_policy),
             "TENANT_QUOTA_COMMANDS": self.tenant_quota_commands or None,
             "TENANT_QUOTA_SESSIONS": self.tenant_quota_sessions or None,
+            "WATCH_STALLED_AFTER": self.watch_stalled_after,
+            "MODEL_PRICES": self.model_prices or None,
             "ALWAYS_REPLAY": int(self.always_replay),
             "LOG": self.log,
             "LOG_FORMAT": self.log_format,

@@ -22,6 +22,9 @@ EVENT_MAX = 1024 * KIB
 CONTROL_MAX = 1024 * KIB
 """A policy set with all its roles; processors hold it whole."""
 
+WATCHED_MAX = 1024 * KIB
+"""A row of a watcher: what it remembers of a session names the activities in flight."""
+
 SNAPSHOT_MAX = 8 * 1024 * KIB
 """A state holds its queued messages and parked commands."""
 

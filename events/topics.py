@@ -18,6 +18,7 @@ from .limits import (
     OVERHEAD_MAX,
     SNAPSHOT_MAX,
     TASK_MAX,
+    WATCHED_MAX,
 )
 from .log.protocol import TopicSpec
 
@@ -80,6 +81,16 @@ class Topics:
         return f"{self.namespace}.control.v1"
 
     @property
+    def watch_windows(self) -> str:
+        """What watchers count, and what they remember of sessions to do so; rebuilt from the events at will."""
+        return f"{self.namespace}.watch-windows.v1"
+
+    @property
+    def watch_proposals(self) -> str:
+        """Sessions without progress, as watchers see them, and when each watcher spoke last."""
+        return f"{self.namespace}.watch-proposals.v1"
+
+    @property
     def dead_letters(self) -> str:
         """What could not be read or was not allowed in, byte for byte."""
         return f"{self.namespace}.dead-letters.v1"
@@ -105,6 +116,8 @@ class Topics:
             self.snapshots: _compacted(SNAPSHOT_MAX),
             self.outcomes: _config(OUTCOME_MAX, days=30),
             self.control: _compacted(CONTROL_MAX),
+            self.watch_windows: _compacted(WATCHED_MAX),
+            self.watch_proposals: _compacted(WATCHED_MAX),
             # Whatever a topic let in must fit in here, with its cause.
             self.dead_letters: _config(EVENT_MAX + OVERHEAD_MAX, days=30),
         }

@@ -25,6 +25,7 @@ from .findings import (
     of_policy,
     of_settings,
     of_topics,
+    of_watchers,
     summary,
 )
 
@@ -76,6 +77,7 @@ def _all(given: Settings) -> Iterator[Finding]:
             yield from _looked("stored events", lambda: _schemas(given))
             yield from _looked("dead letters", lambda: _letters(given))
             yield from _looked("policy", lambda: _policy(given))
+            yield from _looked("watchers", lambda: _watchers(given))
             if views_answer:
                 yield from _looked("lag", lambda: _lag(given))
     if views_answer:
@@ -246,6 +248,18 @@ def _policy(given: Settings) -> list[Finding]:
         shown = show(log, given, judge_of(given, log))
     version = shown.published.version if shown.published is not None else None
     return [of_policy(version, shown.damaged or shown.revoked, shown.ignored)]
+
+
+def _watchers(given: Settings) -> list[Finding]:
+    """Whether watchers speak, and what they propose, of all tenants."""
+    from ..clock import SystemClock
+    from ..telling.watched import Watched
+
+    with kafka(given) as log:
+        watched = Watched(log, (given.topics.watch_proposals,))
+        board = watched.look()
+    now_ms = SystemClock().now_ms()
+    return of_watchers(board.silence(watched.partitions, now_ms), board.proposals(), now_ms)
 
 
 def _store(given: Settings) -> list[Finding]:

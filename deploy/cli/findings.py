@@ -11,9 +11,11 @@ from ...commands.keyring import Keyring
 from ...events.log.protocol import TopicSpec
 from ..roles import WITHOUT, roles_never, roles_over
 from ..settings import Settings
+from ..telling.stalled import proposal_told, silence_told
 from ..telling.text import span
 
 if TYPE_CHECKING:
+    from ...processors.watchers.board import Silence
     from ...projections.exclusion import Holder, Work
 
 Verdict = Literal["ok", "advice", "wrong", "unknown"]
@@ -163,6 +165,33 @@ def of_policy(version: int | None, damaged: str, ignored: Sequence[str]) -> Find
         return Finding("policy", "advice", ignored[-1], to_do)
     told = "none is published" if version is None else f"version {version} is in force"
     return Finding("policy", "ok", told)
+
+
+def of_watchers(
+    silence: Silence, proposals: Sequence[Mapping[str, Any]], now_ms: int
+) -> list[Finding]:
+    """Whether watchers speak of all partitions, where there are any, and which sessions they see standing still."""
+    found = []
+    if told := silence_told(silence, now_ms):
+        to_do = "see whether 'wakeful watch' runs, and its log; until then no session is seen standing still"
+        found.append(Finding("watchers", "wrong" if silence.silent else "advice", told, to_do))
+    if silence.undecodable:
+        told = (
+            f"{silence.undecodable} events could not be read by a watcher, and are counted nowhere"
+        )
+        to_do = "run watchers of the version that wrote them"
+        found.append(Finding("watchers", "wrong", told, to_do))
+    if proposals:
+        told = (
+            f"{len(proposals)} without progress, the longest {proposal_told(proposals[0], now_ms)}"
+        )
+        to_do = f"see them with 'wakeful top --all-tenants', and 'wakeful explain {proposals[0]['session_id']}'"
+        found.append(Finding("sessions", "wrong", told, to_do))
+    if not found:
+        none = "none has run here: 'wakeful watch' counts, and tells which sessions stand still"
+        told = "they speak of all partitions" if silence.ever else none
+        found.append(Finding("watchers", "ok", told))
+    return found
 
 
 def of_settings(given: Settings) -> list[Finding]:

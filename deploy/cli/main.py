@@ -36,6 +36,7 @@ from . import (
     stack,
     tail,
     topics,
+    watch,
 )
 from .errors import explain
 from .quiet import Quiet, colour
@@ -63,6 +64,7 @@ app.command("run", rich_help_panel=RUN)(run.run)
 app.command("processor", rich_help_panel=RUN)(run.processor)
 app.command("worker", rich_help_panel=RUN)(run.worker)
 app.command("projector", rich_help_panel=RUN)(run.projector)
+app.command("watch", rich_help_panel=RUN)(watch.watch)
 app.command("serve", rich_help_panel=RUN)(serving.serve)
 app.add_typer(serving.app, name="apikeys", rich_help_panel=RUN)
 app.add_typer(keys.app, name="keys", rich_help_panel=RUN)
@@ -74,6 +76,7 @@ app.add_typer(sessions.app, name="session", rich_help_panel=ASK)
 app.add_typer(approvals.app, name="approval", rich_help_panel=ASK)
 app.add_typer(activities.app, name="activity", rich_help_panel=ASK)
 app.command("signal", rich_help_panel=ASK)(arrivals.signal)
+app.command("top", rich_help_panel=LOOK)(watch.top)
 app.command("tail", rich_help_panel=LOOK)(tail.tail)
 app.command("explain", rich_help_panel=LOOK)(explaining.explain)
 app.command("ledger", rich_help_panel=LOOK)(ledger.ledger)

@@ -103,7 +103,7 @@ def processor(
 
         return run_processor(given, load_user_app(target, need_workflows=True), ordinal)
 
-    return _end(work)
+    return ended(work)
 
 
 def worker(
@@ -156,7 +156,7 @@ def worker(
             sync_concurrency=sync_concurrency or SYNC_CONCURRENCY_DEFAULT,
         )
 
-    return _end(work)
+    return ended(work)
 
 
 def projector() -> int:
@@ -168,7 +168,7 @@ def projector() -> int:
 
         return run_projector(given)
 
-    return _end(work)
+    return ended(work)
 
 
 def _prepare_views(given: Settings) -> None:
@@ -199,7 +199,7 @@ def _mask_output() -> None:
     mask(OUTPUT.hide)
 
 
-def _end(work: Callable[[], Exit]) -> int:
+def ended(work: Callable[[], Exit]) -> int:
     """Under a supervisor what went wrong goes to the log, else to whoever started this by hand."""
     import structlog
 

@@ -18,6 +18,7 @@ from ..clock import SystemClock
 from ..processes import processors_group
 from ..settings import Settings
 from ..telling.stretches import Readers
+from ..telling.watched import Watched
 from .authentication import Authenticator
 from .backlog import Backlog
 from .hooks import Hooks
@@ -74,6 +75,8 @@ class Services:
             self.clock.now_ms,
             behind_max_s=behind_max_s,
         )
+        self.watched = Watched(log, (self.topics.watch_proposals,))
+        """What watchers propose, and when they spoke."""
         self._outlets = Outlets(log, confirm_ms=CONFIRM_MS)
         self._pool = Pool(settings.postgres_url, settings.namespace)
         self.readers = Readers(log)

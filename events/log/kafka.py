@@ -70,7 +70,7 @@ class KafkaLog:
             topics=topics,
             listener=listener,
             instance_id=instance_id,
-            session_timeout_ms=max(session_timeout_ms, self._session_floor_ms()),
+            session_timeout_ms=self.session_timeout_ms(session_timeout_ms),
         )
 
     def reader(
@@ -134,6 +134,10 @@ class KafkaLog:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def session_timeout_ms(self, wanted_ms: int = SESSION_TIMEOUT_MS) -> int:
+        """The session time-out of a group's member that wants this one: brokers allow none below their floor."""
+        return max(wanted_ms, self._session_floor_ms())
 
     def _session_floor_ms(self) -> int:
         if self._floor_ms is None:

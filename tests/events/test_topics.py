@@ -22,6 +22,8 @@ def test_names_are_namespace_kind_and_version() -> None:
         "acme.prod.snapshots.v1",
         "acme.prod.outcomes.v1",
         "acme.prod.control.v1",
+        "acme.prod.watch-windows.v1",
+        "acme.prod.watch-proposals.v1",
         "acme.prod.dead-letters.v1",
     }
 
@@ -49,7 +51,8 @@ def test_the_brokers_clock_stamps_commands_and_tasks() -> None:
 
 def test_states_and_settings_are_compacted() -> None:
     compacted = {n for n, s in SPECS.items() if s.config["cleanup.policy"] == "compact"}
-    assert compacted == {TOPICS.snapshots, TOPICS.control}
+    watched = {TOPICS.watch_windows, TOPICS.watch_proposals}
+    assert compacted == {TOPICS.snapshots, TOPICS.control} | watched
 
 
 def test_what_a_topic_lets_in_fits_where_it_goes_next() -> None:

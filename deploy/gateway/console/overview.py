@@ -9,9 +9,11 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from ....events.errors import Transient
+from ....events.log.protocol import LogFault
 from ....projections.counts import AGES_MS, BUCKET_MS, BUCKETS, COUNTED_MAX, Counts, counts
 from ....projections.listings import APPROVALS, SESSIONS
 from ....projections.tools import tools
+from ...telling.stalled import silence_told
 from ...telling.text import span
 from ..viewing import page_of
 from . import charts
@@ -70,6 +72,7 @@ def _look(visit: Visit, now_ms: int) -> dict[str, Any]:
     waiting_ms, waiting = _undecided(visit)
     return {
         **told,
+        **_watched(visit, now_ms),
         "now_ms": now_ms,
         "found": found,
         "in_doubt": sum(found.waits["uncertain"]),
@@ -93,6 +96,21 @@ def _undecided(visit: Visit) -> tuple[int | None, int]:
         return None, 0
     oldest = max((row["seconds"] for row in found), default=0)
     return int(1000 * oldest), sum(row["records"] for row in found)
+
+
+def _watched(visit: Visit, now_ms: int) -> dict[str, Any]:
+    """What watchers propose for this tenant's sessions, and since when they are silent, if they are."""
+    watched = visit.services.watched
+    try:
+        board = watched.look()
+    except (LogFault, Transient):
+        return {"stalled": [], "stalled_more": 0, "silence": "nobody can tell what watchers say"}
+    stalled = board.proposals(visit.principal.tenant)
+    return {
+        "stalled": stalled[:SHOWN],
+        "stalled_more": max(0, len(stalled) - SHOWN),
+        "silence": silence_told(board.silence(watched.partitions, now_ms), now_ms),
+    }
 
 
 def throughput(found: Counts) -> charts.Chart:

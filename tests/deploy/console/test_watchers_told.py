@@ -1,0 +1,90 @@
+"""What the overview says of watchers: sessions without progress of the own tenant, and since when nobody looks."""
+
+import json
+from types import SimpleNamespace
+
+from tests.deploy.gateway.log_rig import NOW_MS, TOPICS, SharedLog
+
+from wakeful.deploy.gateway.console.overview import SHOWN, _watched
+from wakeful.deploy.telling.watched import Watched
+from wakeful.events.log.protocol import LogFault
+
+
+class Page:
+    """The overview of a tenant's visitor, over a log in memory."""
+
+    def __init__(self, tenant="acme"):
+        self.log = SharedLog()
+        self.watched = Watched(self.log, (TOPICS.watch_proposals,))
+        self.visit = SimpleNamespace(
+            services=SimpleNamespace(watched=self.watched),
+            principal=SimpleNamespace(tenant=tenant),
+        )
+
+    def tell(self, key, value):
+        producer = self.log.producer()
+        data = None if value is None else json.dumps(value).encode()
+        name = json.dumps(key).encode()
+        producer.produce(TOPICS.watch_proposals, key=name, value=data, headers=(), partition=key[1])
+        producer.flush(1_000)
+        producer.close()
+
+    def say(self, partition, at_ms, *, caught_up=True):
+        said = {"at_ms": at_ms, "position": at_ms, "caught_up": caught_up, "undecodable": 0}
+        self.tell(["said", partition], said)
+
+    def propose(self, session_id, tenant="acme", since_ms=NOW_MS - 600_000):
+        named = {"tenant": tenant, "session_id": session_id, "kind": "session", "activity_id": ""}
+        more = {"workflow": "desk", "version": 1, "since_ms": since_ms, "position": 3}
+        told = {**named, **more, "why": "its turn runs, waits for nothing, and does not go on"}
+        self.tell(["proposal", 0, *named.values()], told)
+        return ["proposal", 0, *named.values()]
+
+    def look(self, now_ms=NOW_MS):
+        return _watched(self.visit, now_ms)
+
+
+def test_given_no_watcher_ever_then_nobody_misses_one():
+    assert Page().look() == {"stalled": [], "stalled_more": 0, "silence": ""}
+
+
+def test_given_proposals_then_the_own_tenants_are_shown_and_go_when_they_are_withdrawn():
+    page = Page()
+    key = page.propose("late")
+    page.propose("later", since_ms=NOW_MS - 1)
+    page.propose("foreign", tenant="other")
+    assert [one["session_id"] for one in page.look()["stalled"]] == ["late", "later"]
+    page.tell(key, None)
+    assert [one["session_id"] for one in page.look()["stalled"]] == ["later"]
+
+
+def test_given_more_than_fit_then_the_rest_is_counted():
+    page = Page()
+    for number in range(SHOWN + 3):
+        page.propose(f"s{number}")
+    told = page.look()
+    assert (len(told["stalled"]), told["stalled_more"]) == (SHOWN, 3)
+
+
+def test_given_a_watcher_that_fell_silent_then_it_says_for_how_long():
+    page = Page()
+    page.say(0, NOW_MS)
+    page.say(1, NOW_MS)
+    assert page.look()["silence"] == ""
+    assert page.look(NOW_MS + 60_000)["silence"] == "watchers have said nothing for 1 min"
+    page.say(0, NOW_MS + 60_000, caught_up=False)
+    told = page.look(NOW_MS + 60_000)["silence"]
+    assert told == "watchers have said nothing of 1 of 2 partitions for 1 min"
+    page.say(1, NOW_MS + 60_000)
+    assert page.look(NOW_MS + 60_000)["silence"] == "watchers still read 1 of 2 partitions"
+
+
+def test_given_a_log_that_does_not_answer_then_the_page_says_so_and_is_shown_all_the_same():
+    page = Page()
+    page.propose("late")
+
+    def away(_topic):
+        raise LogFault("the broker is away")
+
+    page.log.partitions = away
+    assert page.look()["silence"] == "nobody can tell what watchers say"
