@@ -69,7 +69,7 @@ simulate: install  ## run the simulator: SEEDS=2000 schedules
 	$(BIN)/python -m wakeful.deploy.simulation --seeds $(SEEDS)
 
 chaos: install  ## kill workers and processors under a payment service that does not dedupe: KILLS=200 SEED=…
-	WAKEFUL_CHAOS_KILLS=$(KILLS) WAKEFUL_CHAOS_SEED=$(SEED) $(BIN)/python -m pytest -q tests/chaos/test_payments.py
+	WAKEFUL_CHAOS_KILLS=$(KILLS) WAKEFUL_CHAOS_SEED=$(SEED) $(BIN)/python -m pytest -q tests/chaos/test_payments.py tests/chaos/test_broker_gone.py
 
 clean:  ## stop what runs here, then remove .venv, state and caches
 	if [ -x $(BIN)/wakeful ] && [ -d "$${WAKEFUL_HOME:-.wakeful}" ]; then $(BIN)/wakeful reset --yes; fi

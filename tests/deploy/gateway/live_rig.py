@@ -102,6 +102,9 @@ class Gateway:
     def pid(self) -> int:
         return self._process.pid
 
+    def is_up(self) -> bool:
+        return self._process.poll() is None
+
     def kill(self) -> None:
         self._process.kill()
         self._process.wait()
