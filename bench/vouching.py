@@ -49,10 +49,9 @@ NOW_MS = 1_700_000_000_000
 
 
 def command(body: CommandBody, name: str) -> Command:
-    """A command of one session."""
-    return Command(
-        CommandHeader("acme", "s1", name, NOW_MS, "worker:w1", None, "bench", None), body
-    )
+    """A command of one session: what a worker reports, or somebody asks for."""
+    actor = "worker:w1" if isinstance(body, CompleteActivity) else "ann"
+    return Command(CommandHeader("acme", "s1", name, NOW_MS, actor, None, "bench", None), body)
 
 
 def said() -> list[Command]:

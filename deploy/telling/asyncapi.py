@@ -31,11 +31,14 @@ ID = "[A-Za-z0-9._:-]{1,128}"
 SESSION_KEY = f"^{ID}/{ID}$"
 ATTEMPT_KEY = f"^{ID}/{ID}/[0-9]+/[0-9]+#[0-9]+$"
 
+WATCHED_KEY = r"^\[.+\]$"
+"""A list in JSON, of what the row is about."""
+
 ASKERS = ("client", "gateway")
 READERS = ("operator",)
 """Who may read everything."""
 
-ALL_ROLES = (*ASKERS, "worker", "processor", "projector", "publisher", "operator")
+ALL_ROLES = (*ASKERS, "worker", "processor", "projector", "watcher", "publisher", "operator")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,7 @@ KINDS = (
         get_args(r.EventBody),
         SESSION_KEY,
         ("processor",),
-        ("worker", "processor", "projector"),
+        ("worker", "processor", "projector", "watcher"),
         batched=True,
     ),
     Kind(
@@ -126,6 +129,22 @@ KINDS = (
         ("worker", "processor", "publisher"),
     ),
     Kind(
+        "watch_windows",
+        "What watchers count in a minute, and remember of sessions to do so; made again from the events at will.",
+        (),
+        WATCHED_KEY,
+        ("watcher",),
+        ("watcher",),
+    ),
+    Kind(
+        "watch_proposals",
+        "Sessions without progress, as watchers see them, and when each watcher spoke last.",
+        (),
+        WATCHED_KEY,
+        ("watcher",),
+        ("watcher",),
+    ),
+    Kind(
         "dead_letters",
         "What could not be read or was not let in, byte for byte, with its cause in headers.",
         (),
@@ -137,6 +156,13 @@ KINDS = (
 """Every kind that `Topics` names; operators may read all of them."""
 
 DEAD_LETTER = "DeadLetter"
+
+PLAIN = {
+    "dead_letters": DEAD_LETTER,
+    "watch_windows": "WatchedRow",
+    "watch_proposals": "WatchedProposal",
+}
+"""The one message of a kind that has no record of ours: bytes as they came, or JSON."""
 
 SIGNED = {
     KEY_HEADER: "The id of the key that vouches for the record.",
@@ -203,7 +229,7 @@ def address(topics: Topics, kind: Kind, queue: str) -> str:
 
 
 def _channel(kind: Kind, spec: TopicSpec, queues: Sequence[str]) -> dict[str, Any]:
-    names = [cls.__name__ for cls in kind.classes] or [DEAD_LETTER]
+    names = [cls.__name__ for cls in kind.classes] or [PLAIN[kind.name]]
     channel: dict[str, Any] = {
         "address": spec.name,
         "summary": kind.summary,
@@ -259,7 +285,7 @@ def _operation(action: str, role: str, kind: Kind) -> dict[str, Any]:
 
 def _sent(role: str, kind: Kind) -> list[str]:
     """The records of this kind that this role writes: those that its key vouches for, or else what nobody signs."""
-    names = [cls.__name__ for cls in kind.classes] or [DEAD_LETTER]
+    names = [cls.__name__ for cls in kind.classes] or [PLAIN[kind.name]]
     vouched = ROLES.get(role, frozenset())
     signed = [name for name in names if name in vouched]
     return signed or [name for name in names if name != r.PolicyPublished.__name__]
@@ -273,7 +299,22 @@ def _messages() -> dict[str, Any]:
         "contentType": "application/octet-stream",
         "headers": _headers(DEATH),
     }
+    for kind in KINDS:
+        if kind.key == WATCHED_KEY:
+            made[PLAIN[kind.name]] = _watched(kind)
     return made
+
+
+def _watched(kind: Kind) -> dict[str, Any]:
+    """Watchers write JSON: nothing but what they show rests on it, and it can be made again."""
+    key = {"type": "string", "pattern": kind.key}
+    return {
+        "name": PLAIN[kind.name],
+        "summary": kind.summary,
+        "contentType": "application/json",
+        "payload": {"type": ["object", "null"]},
+        "bindings": {"kafka": {"key": key, "bindingVersion": CHANNEL_BINDING}},
+    }
 
 
 def _message(name: str, kind: Kind) -> dict[str, Any]:
