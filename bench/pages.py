@@ -34,6 +34,7 @@ VALUES: dict[str, str | int] = {
     "workflow": "flow-3",
     "opened_by": "user-3",
     "held": 1,
+    "attributes": "customer=c-3&region=r-2",
     "id_prefix": "s-12",
     "session_id": "s-80",
     "open": 1,

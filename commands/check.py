@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..events.attributes import why_not
 from ..events.blobs import Blobs, is_foreign, payloads_in, why_no_reference
 from ..events.errors import InvalidPayload
 from ..events.limits import KEPT_BYTES_MAX, KEPT_COMMANDS_MAX, PAYLOAD_MAX
@@ -141,7 +142,8 @@ def check_unknown(command: m.Command, workflows: frozenset[str]) -> Refusal | No
             "unknown_workflow",
             f"no workflow {body.workflow!r} is loaded here (loaded: {loaded}): open one of these, or load it",
         )
-    return None
+    told = why_not(body.attributes)
+    return Refusal("scope", "invalid_attribute", told) if told else None
 
 
 def _reused(head: Head, command: m.Command, command_hash: bytes) -> Refusal | None:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import secrets
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Literal, Self
 
+from ..events.attributes import attributes_of
 from ..events.blobs import Blobs
 from ..events.errors import Rejected
 from ..events.headers import record_headers
@@ -86,13 +87,15 @@ class Client(Bodies):
         session_id: str | None = None,
         *,
         idempotency_key: str | None = None,
+        attributes: Mapping[str, Any] | None = None,
     ) -> Receipt:
         """Opens a session; its id is in the receipt.
 
         The id is the one given, or follows from the tenant and the `idempotency_key`, or is random. A repeat by
-        the same actor changes nothing.
+        the same actor changes nothing. `attributes` is what it is to be found by, until its workflow says more.
         """
-        return self.post(*self.opening(workflow, session_id, idempotency_key)).receipt()
+        opening = self.opening(workflow, session_id, idempotency_key, attributes)
+        return self.post(*opening).receipt()
 
     def send(
         self,
@@ -251,7 +254,11 @@ class Client(Bodies):
         return self._outlets.send(header, topic, key, encoded.value, headers)
 
     def opening(
-        self, workflow: str, session_id: str | None = None, idempotency_key: str | None = None
+        self,
+        workflow: str,
+        session_id: str | None = None,
+        idempotency_key: str | None = None,
+        attributes: Mapping[str, Any] | None = None,
     ) -> tuple[str, OpenSession, str]:
         """What `open` sends: the session's id, the body, and a command id that is the same for a repeat."""
         if session_id is not None and idempotency_key is not None:
@@ -263,8 +270,10 @@ class Client(Bodies):
         elif session_id is None:
             session_id = self._new_id()
         check_id("session id", session_id)
-        body = OpenSession(inputs.name("workflow", workflow))
+        given = attributes_of(attributes or {})
+        body = OpenSession(inputs.name("workflow", workflow), given)
         said = f"{self.tenant}/{session_id}/{workflow}/{self.actor}/{self.channel}"
+        said += "".join(f"/{one.name}={one.kind}:{one.value}" for one in given)
         return session_id, body, str(uuid.uuid5(_OPENINGS, said))
 
     def flush(self) -> None:

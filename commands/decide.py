@@ -156,8 +156,8 @@ def _external(state: State, command: m.Command, proposals: Proposals) -> list[r.
             return cancellation(state, reason)
         case m.ReleaseSession(reason=reason):
             return [r.SessionReleased(reason)]
-        case m.OpenSession(workflow=workflow):
-            return [r.SessionOpened(workflow)]
+        case m.OpenSession(workflow=workflow, attributes=attributes):
+            return [r.SessionOpened(workflow, attributes)]
         case m.ResolveActivity() as resolving:
             return [_resolved(state, resolving)]
         case m.SendSignal(name=name, data=data):

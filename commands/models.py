@@ -8,7 +8,7 @@ wake-ups by their timer, so a repeat of those is harmless without memory.
 from __future__ import annotations
 
 from ..events.freezing import dataclass
-from ..events.records import Failure, Payload
+from ..events.records import Attribute, Failure, Payload
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +27,10 @@ class CommandHeader:
 
 @dataclass(frozen=True, slots=True)
 class OpenSession:
-    """Opens the session with the workflow of this name."""
+    """Opens the session with the workflow of this name, to be found by these attributes."""
 
     workflow: str
+    attributes: tuple[Attribute, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

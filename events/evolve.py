@@ -83,11 +83,19 @@ def evolve(state: State | None, event: r.Event) -> State:
         case r.TurnStarted():
             return _turn_started(state, body)
         case r.TurnContinued():
-            return replace(state, data=body.state, steps=body.steps, grants=())
+            return replace(
+                state,
+                data=body.state,
+                steps=body.steps,
+                grants=(),
+                attributes_before=state.attributes,
+            )
         case r.ReplySent() | r.VersionMarked():
             return replace(state, steps=body.step)
         case r.ArtifactRecorded():
             return replace(_relied_on(state, body), steps=body.step)
+        case r.AttributesSet():
+            return replace(state, attributes=body.attributes, steps=body.step)
         case r.ArtifactChanged():
             return _relied_on(state, body)
         case r.TurnCompleted():
@@ -140,7 +148,7 @@ def _evolve_obligation(state: State, status: str, body: Obligated, actor: str) -
 def _opened(body: r.EventBody) -> State:
     if not isinstance(body, r.SessionOpened):
         raise Unfoldable(f"{type(body).__name__} cannot be a session's first event")
-    return State(workflow=body.workflow)
+    return State(workflow=body.workflow, attributes=body.attributes)
 
 
 def _turn_started(state: State, body: r.TurnStarted) -> State:
@@ -160,6 +168,7 @@ def _turn_started(state: State, body: r.TurnStarted) -> State:
         versions=body.versions,
         message=message,
         queue=queue,
+        attributes_before=state.attributes,
     )
 
 
@@ -183,7 +192,16 @@ def _turn_ended(state: State, status: str, data: r.Payload | None) -> State:
 def _ended(state: State, status: str) -> State:
     """What is left of a session to which nothing can happen: enough to know repeats, and late results."""
     ended = _turn_ended(state, status, None)
-    return replace(ended, versions=(), queue=(), decided=(), signals=(), artifacts=())
+    return replace(
+        ended,
+        versions=(),
+        queue=(),
+        decided=(),
+        signals=(),
+        artifacts=(),
+        attributes=(),
+        attributes_before=(),
+    )
 
 
 def _relied_on(state: State, body: r.ArtifactRecorded | r.ArtifactChanged) -> State:

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 
 from .contracts import WAIT
 from .freezing import dataclass
-from .records import Payload, RetryPolicy, Version
+from .records import Attribute, Payload, RetryPolicy, Version
 
-STATE_VERSION = 7
+STATE_VERSION = 8
 """Raised when the fold changes what it stores; a snapshot of another version is ignored and refolded."""
 
 DEDUPE_MAX = 1_000
@@ -281,6 +281,9 @@ class State:
     signals: tuple[QueuedSignal, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
     tainted_by: tuple[str, ...] = ()
+    attributes: tuple[Attribute, ...] = ()
+    attributes_before: tuple[Attribute, ...] = ()
+    """Those with which the open stretch began: its code is told these in a replay, too."""
 
     @property
     def ended(self) -> bool:

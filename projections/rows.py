@@ -20,6 +20,7 @@ SESSIONS = "sessions"
 APPROVALS = "approvals"
 LEDGER = "ledger"
 TIMERS = "timers"
+ATTRIBUTES = "attributes"
 OUTCOMES = "outcomes"
 STRETCHES = "stretches"
 ESCAPED = "escaped"
@@ -81,6 +82,7 @@ TABLES: Mapping[str, Table] = {
                 "cancel_reason": "text",
                 "refusals": "integer",
                 "command_offset": "bigint",
+                "attributes": "jsonb",
                 **dict.fromkeys(PLACES, "bigint"),
                 **_COMMON,
             },
@@ -171,6 +173,11 @@ TABLES: Mapping[str, Table] = {
             },
         ),
         Table(
+            ATTRIBUTES,
+            {**_SESSION, "names": "text"},
+            {"kind": "text", "value": "text", "term": "text", "since_ms": "bigint", **_COMMON},
+        ),
+        Table(
             OUTCOMES,
             {**_SESSION, "command_offset": "bigint"},
             {
@@ -202,6 +209,7 @@ _COUNTS = {
     "because": "[]",
     ESCAPED: "",
     "waiting_for": "[]",
+    "attributes": "{}",
     "waits": 0,
     "next_valid": "[]",
     **dict.fromkeys(PLACES, -1),

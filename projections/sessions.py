@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..events import records as r
 from ..events.state import Status
-from . import escaping
+from . import attributes, escaping
 from .rows import SESSIONS, Change
 from .values import Values
 
@@ -56,6 +56,8 @@ def said(session: Values, envelope: r.Envelope, body: Said) -> Change:
             row["turn"] = 0
             session.text("opened_by", envelope.actor)
             session.text("workflow", body.workflow)
+            if body.attributes:
+                attributes.told(session, body.attributes)
     return session.change(SESSIONS, heard=envelope.cause.offset)
 
 

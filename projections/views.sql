@@ -12,7 +12,7 @@ CREATE OR REPLACE VIEW {views}.sessions WITH (security_invoker = true) AS
             WHERE l.tenant = s.tenant AND l.session_id = s.session_id AND l.untrusted
                 AND l.resolved_by IS NULL AND (l.status = 'completed' OR l.status = 'failed' AND l.worker <> '')
         ) AS tainted_by,
-        opened_at_ms, updated_at_ms, waits
+        opened_at_ms, updated_at_ms, waits, attributes
     FROM {tables}.sessions s;
 COMMENT ON VIEW {views}.sessions IS 'One row per agent session: where it stands and what it waits for.';
 COMMENT ON COLUMN {views}.sessions.tenant IS 'Whose session it is.';
@@ -44,6 +44,32 @@ COMMENT ON COLUMN {views}.sessions.command_offset IS 'Offset in the commands top
 COMMENT ON COLUMN {views}.sessions.opened_at_ms IS 'The same as opened_at in milliseconds, as it is indexed: filter and sort by this one where there are many rows.';
 COMMENT ON COLUMN {views}.sessions.updated_at_ms IS 'The same as updated_at in milliseconds, as it is indexed: filter and sort by this one where there are many rows.';
 COMMENT ON COLUMN {views}.sessions.waits IS 'What it waits for as bits, as they are indexed (waits & 2 <> 0): 1 activity, 2 approval, 4 timer, 8 uncertain, 16 signal, 32 inbox.';
+COMMENT ON COLUMN {views}.sessions.attributes IS 'What it is found by, as an object. To filter by one, join the view terms, which is indexed.';
+
+CREATE OR REPLACE VIEW {views}.attributes WITH (security_invoker = true) AS
+    SELECT tenant, session_id, names AS name, kind, value, {tables}.log_time(since_ms) AS since, since_ms, seq, escaped
+    FROM {tables}.attributes WHERE term IS NOT NULL AND kind IS NOT NULL;
+COMMENT ON VIEW {views}.attributes IS 'One row per attribute of a session: what it is found by.';
+COMMENT ON COLUMN {views}.attributes.tenant IS 'Whose session it is.';
+COMMENT ON COLUMN {views}.attributes.session_id IS 'The session, within its tenant.';
+COMMENT ON COLUMN {views}.attributes.name IS 'The name of the attribute.';
+COMMENT ON COLUMN {views}.attributes.kind IS 'text, integer, number, boolean or timestamp.';
+COMMENT ON COLUMN {views}.attributes.value IS 'Its value as a text, by which it is compared.';
+COMMENT ON COLUMN {views}.attributes.since IS 'When it came to this value.';
+COMMENT ON COLUMN {views}.attributes.since_ms IS 'The same as since in milliseconds, as it is indexed: filter and sort by this one where there are many rows.';
+COMMENT ON COLUMN {views}.attributes.seq IS 'The session''s event that changed this row last.';
+COMMENT ON COLUMN {views}.attributes.escaped IS 'Columns whose text holds what Postgres cannot: backslash doubled, \u0000 for the character.';
+
+CREATE OR REPLACE VIEW {views}.terms WITH (security_invoker = true) AS
+    SELECT tenant, session_id, term, {tables}.log_time(since_ms) AS since, since_ms, session_id AS found_id
+    FROM {tables}.attributes WHERE term IS NOT NULL;
+COMMENT ON VIEW {views}.terms IS 'One row per attribute of a session, and one per pair of attributes: to be joined with sessions, filtered by term and sorted by since_ms.';
+COMMENT ON COLUMN {views}.terms.tenant IS 'Whose session it is.';
+COMMENT ON COLUMN {views}.terms.session_id IS 'The session, within its tenant.';
+COMMENT ON COLUMN {views}.terms.term IS 'customer=ivo, or two by name: customer=ivo&order=1009. In values % is %25, & is %26 and = is %3D.';
+COMMENT ON COLUMN {views}.terms.since IS 'When the session came to be found so.';
+COMMENT ON COLUMN {views}.terms.since_ms IS 'The same as since in milliseconds, as it is indexed: filter and sort by this one where there are many rows.';
+COMMENT ON COLUMN {views}.terms.found_id IS 'The same as session_id, under a name that a join leaves alone: sort by it behind since_ms.';
 
 CREATE OR REPLACE VIEW {views}.approvals WITH (security_invoker = true) AS
     SELECT tenant, session_id, proposal_id, turn, step, action, contract, arguments, digest, approver, status,

@@ -67,7 +67,7 @@ def reused() -> Problem:
 def open_session(said: b.Opening, ask: Ask, asker: Asker) -> JSONResponse:
     """Opens a session of a workflow."""
     session_id, body, command_id = ask.client(asker).opening(
-        said.workflow, said.session_id or ask.id(asker)
+        said.workflow, said.session_id or ask.id(asker), attributes=said.attributes
     )
     return ask.deliver(asker, session_id, body, ask.id(asker) or command_id)
 

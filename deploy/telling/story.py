@@ -77,6 +77,10 @@ def _asks(body: r.ApprovalRequested) -> str:
     return f", since {'; '.join(body.because)}" if body.because else ""
 
 
+def _attributes(body: r.AttributesSet) -> str:
+    return ", ".join(f"{one.name}={one.value}" for one in body.attributes) or "nothing"
+
+
 def _names(ids: tuple[str, ...]) -> str:
     return ", ".join(ids) or "none"
 
@@ -179,6 +183,7 @@ ALONE: Mapping[type, Tell] = {
     r.TurnContinued: lambda _, b: f"went on from the top of its function, stretch {b.stretch}",
     r.VersionMarked: lambda _, b: f"took the new side of change {b.change}",
     r.ArtifactRecorded: lambda _, b: f"relied on {b.artifact_id}, version {b.version}",
+    r.AttributesSet: lambda _, b: f"is found by {_attributes(b)}",
     r.ArtifactChanged: lambda e, b: f"{e.actor} said that {b.artifact_id} is {b.version} now",
     r.SessionCompleted: lambda _, b: f"the session ended with {_said(b.outcome)}",
     r.SessionFailed: lambda _, b: f"the session failed ({_why(b.failure)})",

@@ -27,6 +27,7 @@ SUMMARIES: dict[str, tuple[str, ...]] = {
     "TurnContinued": ("turn", "stretch", "steps"),
     "VersionMarked": ("change",),
     "ArtifactRecorded": ("artifact_id", "version"),
+    "AttributesSet": ("attributes", "changed"),
     "TriggerReceived": ("trigger", "reason", "data"),
     "SignalReceived": ("name", "data"),
     "SignalAwaited": ("name",),

@@ -16,7 +16,17 @@ from .approvals import (
     ApprovalWithdrawn,
 )
 from .control import PolicyPublished, PolicySeen, RoleMembers, ToolArgument
-from .envelope import Cause, Envelope, Failure, NextValid, Obligation, Payload, RetryPolicy, Version
+from .envelope import (
+    Attribute,
+    Cause,
+    Envelope,
+    Failure,
+    NextValid,
+    Obligation,
+    Payload,
+    RetryPolicy,
+    Version,
+)
 from .event import Event, EventBody
 from .obligations import (
     ActivityCancelled,
@@ -48,6 +58,7 @@ from .receiving import (
 from .session import (
     ArtifactChanged,
     ArtifactRecorded,
+    AttributesSet,
     CancellationRequested,
     CommandParked,
     CommandRefused,
@@ -100,6 +111,8 @@ __all__ = [
     "ArtifactChanged",
     "ArtifactRecorded",
     "AttemptOver",
+    "Attribute",
+    "AttributesSet",
     "CancellationRequested",
     "Cause",
     "CommandParked",

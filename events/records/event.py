@@ -43,6 +43,7 @@ from .receiving import (
 from .session import (
     ArtifactChanged,
     ArtifactRecorded,
+    AttributesSet,
     CancellationRequested,
     CommandParked,
     CommandRefused,
@@ -112,6 +113,7 @@ EventBody = (
     | ApprovalVoided
     | ApprovalAnswered
     | ArtifactChanged
+    | AttributesSet
 )
 
 

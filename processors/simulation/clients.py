@@ -21,6 +21,7 @@ from .actors import DIGEST_KEY, Scene
 from .boards import Board
 from .forgers import TENANT, Forger
 from .workload import QUEUES, script
+from .yards import Yard
 
 FLOODER = "flood"
 FLOODED = session_key(FLOODER, "f0")
@@ -59,6 +60,7 @@ class Clients:
         tasks = [Place(scene.topics.activities(queue), n) for queue in QUEUES for n in numbers]
         self._forger = Forger(scene.plan.seed, scene.log, scene.topics, tasks)
         self._board = Board(scene.plan.seed, DIGEST_KEY, scene.blobs)
+        self._yard = Yard(scene.plan.seed)
         self._number = 0
         self._left = scene.plan.commands
         self._opened: set[int] = set()
@@ -187,7 +189,7 @@ class Clients:
             self._be_hostile(session_id)
 
     def _message(self) -> m.SendMessage:
-        return self._said(self._board.script(script(self._scene.rng)))
+        return self._said(self._yard.script(self._board.script(script(self._scene.rng))))
 
     def _said(self, text: str) -> m.SendMessage:
         return m.SendMessage(put_payload({"text": text}, TENANT, DIGEST_KEY, self._scene.blobs))

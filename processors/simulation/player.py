@@ -194,6 +194,18 @@ async def _receive(turn: Turn, step: str, argument: str) -> None:
             except VerificationFailed:
                 await turn.say("not yet")
         case _:
+            await _elsewhere(turn, step, argument)
+
+
+async def _elsewhere(turn: Turn, step: str, argument: str) -> None:
+    match step:
+        case "found":  # set, set again, and taken back
+            await turn.attributes({"mood": argument, "turn": turn.number, "size": 1.5})
+            await turn.attributes({"mood": argument})
+            await turn.sleep(0.2)
+            if argument == "gone":
+                await turn.attributes({"mood": None})
+        case _:
             await turn.say(f"{step}?")
 
 

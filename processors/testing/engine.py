@@ -207,6 +207,7 @@ STEPS = (
     | r.InboxAwaited
     | r.ReplySent
     | r.ArtifactRecorded
+    | r.AttributesSet
     | r.VersionMarked
 )
 """Facts that are the record of a step."""

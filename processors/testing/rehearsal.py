@@ -48,6 +48,7 @@ def rehearse(
     credentials: Any = None,
     starts_at: datetime = STARTS_AT,
     session_id: str = "session-1",
+    attributes: Mapping[str, Any] | None = None,
     always_replay: bool = True,
 ) -> Rehearsal:
     """Opens a session of the workflow and returns the hand that drives it.
@@ -55,7 +56,7 @@ def rehearse(
     `activities` puts fakes in the place of activities, by name: a function, an exception to raise, a list with one
     answer per call, `NO_ANSWER`, or the value itself. An activity without a fake runs its real function, with what
     `credentials` gives it: a function of its `Access`, or the credentials themselves; by default the app's provider.
-    A fake that takes `credentials` gets them, too, and for others nobody is asked. With `always_replay` the workflow is rebuilt from its history before every step, which finds what replay would.
+    A fake that takes `credentials` gets them, too, and for others nobody is asked. `attributes` is what the session is found by from the start. With `always_replay` the workflow is rebuilt from its history before every step, which finds what replay would.
     """
     provider = provider_of(credentials)
     app = cast(declared, credentials=provider)
@@ -65,18 +66,20 @@ def rehearse(
     engine = Engine(app, given.session_id(session_id), now_ms, always_replay=replays)
     stage = Stage(app, DIGEST_KEY, engine.blobs, provider)
     stage.fake(given.fakes(activities))
-    return Rehearsal(engine, stage, name)
+    return Rehearsal(engine, stage, name, given.attributes(attributes))
 
 
 class Rehearsal(Story):
     """One session. Each call returns when nothing is left to do at this moment: it waits, rests or has ended."""
 
-    def __init__(self, engine: Engine, stage: Stage, workflow: str) -> None:
+    def __init__(
+        self, engine: Engine, stage: Stage, workflow: str, attributes: tuple[r.Attribute, ...] = ()
+    ) -> None:
         super().__init__(engine, stage)
         self._tasks: deque[r.ActivityTask] = deque()
         self._unanswered: list[r.ActivityTask] = []
         self._interrupted: set[StepAt] = set()
-        self._command(m.OpenSession(workflow), actor="customer")
+        self._command(m.OpenSession(workflow, attributes), actor="customer")
 
     def send(self, message: Any, *, by: str = "customer") -> None:
         """Sends a message: its text, or anything that is JSON (`text` in an object is `message.text` in the workflow)."""

@@ -148,6 +148,7 @@ def _context(position: Position, facts: Facts) -> TurnContext:
         steps,
         facts.blobs,
         position.state.requester,
+        position.state.attributes_before,
     )
 
 

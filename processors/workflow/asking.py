@@ -5,12 +5,13 @@ Nothing here runs user code; `driver.py` does.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from ...events import records as r
+from ...events.attributes import InvalidAttribute, attribute, changed, check_count, check_name
 from ...events.blobs import Blobs
 from ...events.errors import InvalidPayload, PayloadTooLarge
 from ...events.keys import effect_key
@@ -44,7 +45,7 @@ class TurnContext:
     """What identifies the stretch that is driven, the key for digests of its data, and the store of what is large.
 
     `stretch` counts the `again`s of the turn so far, `steps` those that were asked for before it; `requester` is whose
-    message the turn answers.
+    message the turn answers, `attributes` what the session was found by then.
     """
 
     tenant: str
@@ -55,6 +56,7 @@ class TurnContext:
     steps: int = 0
     blobs: Blobs | None = None
     requester: str = ""
+    attributes: tuple[r.Attribute, ...] = ()
 
 
 class Asking:
@@ -71,6 +73,7 @@ class Asking:
         self._grants: list[r.ApprovalRequested] = []
         self._relied: dict[str, str] = {}
         """What this stretch relies on, in the version that holds now."""
+        self._attributes = context.attributes
         self._lost: set[str] = set()
         self._undos: set[str] = set()
         self.misuse = ""
@@ -191,6 +194,24 @@ class Asking:
         """Records a version that the turn relies on; see `Turn.artifact`."""
         self._relied[artifact_id] = version
         self._ask(r.ArtifactRecorded(self.context.turn, self._next_step(), artifact_id, version))
+
+    def attributes(self, values: Mapping[str, Any]) -> None:
+        """Records by what the session is to be found; see `Turn.attributes`. What changes nothing is no step."""
+        try:
+            known = {one.name: one for one in self._attributes}
+            for name, value in values.items():
+                if value is None:
+                    known.pop(check_name(name), None)
+                else:
+                    one = attribute(name, value)
+                    known[one.name] = one
+            after = check_count(known.values())
+        except InvalidAttribute as error:
+            raise WorkflowMisuse(f"turn.attributes: {error.message}") from error
+        names = changed(self._attributes, after)
+        if names:
+            self._attributes = after
+            self._ask(r.AttributesSet(self.context.turn, self._next_step(), after, names))
 
     def version(self, change: str) -> bool:
         """Which side of a change this stretch takes; see `Turn.version` and `ahead.py`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from functools import lru_cache
 from typing import Any, Protocol, TypeVar
@@ -43,6 +43,7 @@ class Engine(Protocol):
     def inbox(self, *, wait: bool) -> Step: ...
     def say(self, message: Any) -> None: ...
     def artifact(self, artifact_id: str, version: str) -> None: ...
+    def attributes(self, values: Mapping[str, Any]) -> None: ...
     def version(self, change: str) -> bool: ...
     def again(self, state: Any) -> None: ...
     def payload(self, value: Any) -> Payload: ...
@@ -75,6 +76,15 @@ def checked_name(given: object, what: str) -> str:
             f"{what} {shown(given)} is not allowed: use 1 to {NAME_LENGTH_MAX} printable characters"
         )
     return str.__str__(given)  # records hold no subclass, such as a StrEnum's member
+
+
+def checked_values(given: object) -> Mapping[str, Any]:
+    """Attributes by their names."""
+    if not isinstance(given, Mapping):
+        raise WorkflowMisuse(
+            f"turn.attributes was given {shown(given)}: give names and values, as in {{'customer': 'ivo'}}"
+        )
+    return given
 
 
 def checked_choice(given: object) -> str:

@@ -16,6 +16,7 @@ ASKED = (
     | r.ReplySent
     | r.VersionMarked
     | r.ArtifactRecorded
+    | r.AttributesSet
     | r.TurnContinued
     | r.TurnCompleted
     | r.SessionCompleted
@@ -76,6 +77,9 @@ def describe(body: r.EventBody) -> str:
             return f"version mark {body.change!r}"
         case r.ArtifactRecorded():
             return f"artifact {body.artifact_id!r} in version {body.version!r}"
+        case r.AttributesSet():
+            now = [f"{a.name}={a.value}" for a in body.attributes if a.name in body.changed]
+            return f"attributes {', '.join(body.changed)}, now {', '.join(now) or 'none'}"
         case r.SessionHeld():
             told = body.detail.strip().splitlines()
             return f"hold: {body.reason}: {told[-1] if told else ''}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Literal, TypeVar, overload
@@ -23,6 +23,7 @@ from .engine import (
     checked_duration,
     checked_flag,
     checked_name,
+    checked_values,
     checked_verification,
     reader,
     written,
@@ -188,6 +189,15 @@ class Turn:
         engine.artifact(
             checked_name(artifact_id, "artifact id"), checked_name(version, "artifact version")
         )
+
+    @noted
+    async def attributes(self, values: Mapping[str, str | float | bool | datetime | None]) -> None:
+        """Says by what the session is found: 8 names at most, each a text, integer, number, boolean or timestamp.
+
+        What is not named stays as it is, None removes, and to set the same again is nothing new. Attributes are no secrets:
+        they stand in lists and addresses.
+        """
+        (await self._here()).attributes(checked_values(values))
 
     @noted
     async def complete(self, outcome: Any, *, verify: Action[bool] | None = None) -> None:

@@ -12,6 +12,7 @@ from . import (
     attempts,
     dispositions,
     folds,
+    found_by,
     order,
     proposals,
     rebuild,
@@ -75,6 +76,7 @@ CHECKS: tuple[tuple[tuple[int | str, ...], Check], ...] = (
     ((i.NOBODY_STRANDED,), _plain(dispositions.nothing_waits)),
     ((i.NOBODY_STRANDED,), folds.no_one_stranded),
     ((i.RECEIVING,), receiving.receiving),
+    ((i.FOUND_BY,), _plain(found_by.attributes)),
     ((i.ROLL_OVER,), _plain(stretches.stretches)),
 )
 

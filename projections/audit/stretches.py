@@ -20,6 +20,7 @@ _STEPPED = (
     r.ReplySent,
     r.VersionMarked,
     r.ArtifactRecorded,
+    r.AttributesSet,
 )
 """Facts that a workflow asks for, each under a step of its own."""
 

@@ -102,6 +102,11 @@ async def unnamed(turn: Turn) -> object:
     return None
 
 
+async def found_by_a_list(turn: Turn) -> object:
+    await turn.attributes({"order": [1009]})  # type: ignore[dict-item]
+    return None
+
+
 async def says_a_set(turn: Turn) -> object:
     await turn.say({1, 2})
     return None
@@ -148,6 +153,7 @@ DONE = {
     "goes again for nothing": again_for_nothing,
     "returns something else": returns_nothing,
     "names what nobody can send": unnamed,
+    "is found by what is no value": found_by_a_list,
     "says what is no JSON": says_a_set,
     "sleeps for no duration": sleeps_for_words,
     "gives a word for a bool": waits_for_a_while,

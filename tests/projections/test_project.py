@@ -73,6 +73,7 @@ def test_every_kind_of_event_is_projected_onto_its_session(new_scribe):
         "TurnContinued",
         "ArtifactRecorded",
         "ArtifactChanged",
+        "AttributesSet",
         "ApprovalVoted",
         "ApprovalVoided",
         "ApprovalAnswered",
