@@ -40,6 +40,7 @@ VALUES: dict[str, str | int] = {
     "open": 1,
     "approver": "rule-1",
     "action": "tool-2",
+    "name": "job-1",
     "reason": "reason-1",
     **{f"waiting_{kind}": 1 for kind in WAITS},
 }

@@ -36,6 +36,7 @@ from ..events.verdicts import (
     RESPOND,
     UNCERTAIN,
 )
+from . import jobs
 from . import models as m
 from .next_valid import why_ended
 from .policy import NOBODY, Policy
@@ -204,6 +205,11 @@ def _freshness(state: State, command: m.Command) -> Refusal | None:
             return _trigger(trigger) or _message(payload, tenant) or check_room(state)
         case m.ResolveActivity() as resolving:
             return _resolution(state, resolving, tenant)
+        case m.CompleteJob() as completing:
+            refused = jobs.why_not(state, completing)
+            if refused is not None:
+                return Refusal(*refused)
+            return None if completing.result is None else _message(completing.result, tenant)
         case m.ChangeArtifact() as change:
             return _change(state, change)
         case m.ReleaseSession():

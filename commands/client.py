@@ -18,7 +18,7 @@ from ..events.attributes import attributes_of
 from ..events.blobs import Blobs
 from ..events.errors import Rejected
 from ..events.headers import record_headers
-from ..events.keys import check_id, session_key
+from ..events.keys import check_id, session_key, session_of_job
 from ..events.log.protocol import Log
 from ..events.topics import Topics
 from . import inputs
@@ -193,6 +193,20 @@ class Client(Bodies):
         What was proposed from the version before is void, and asked for anew.
         """
         return self.post(session_id, self.artifact_body(artifact_id, version), command_id).receipt()
+
+    def complete_job(
+        self, job_id: str, result: Any = None, *, command_id: str | None = None
+    ) -> Receipt:
+        """Says that an external job is done, with this result (anything that is JSON); the id names its session."""
+        body = self.job_body(job_id, result)
+        return self.post(session_of_job(job_id), body, command_id).receipt()
+
+    def fail_job(
+        self, job_id: str, message: str, kind: str = "", *, command_id: str | None = None
+    ) -> Receipt:
+        """Says that an external job will not be done, and why; `kind` is a word for it, such as an error's class."""
+        body = self.failed_job_body(job_id, message, kind)
+        return self.post(session_of_job(job_id), body, command_id).receipt()
 
     def cancel(
         self, session_id: str, reason: str = "", *, command_id: str | None = None

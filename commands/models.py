@@ -152,6 +152,15 @@ class ChangeArtifact:
     version: str
 
 
+@dataclass(frozen=True, slots=True)
+class CompleteJob:
+    """Says what became of an external job: its `result`, or the `failure` for which it will not be done."""
+
+    job_id: str
+    result: Payload | None
+    failure: Failure | None
+
+
 CommandBody = (
     OpenSession
     | SendMessage
@@ -167,6 +176,7 @@ CommandBody = (
     | SendSignal
     | StartTurn
     | ChangeArtifact
+    | CompleteJob
 )
 
 INTERNAL = (CompleteActivity, FailActivity, HeartbeatActivity, ReturnActivity, FireTimer)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from . import evolve_activities as activities
 from . import evolve_approvals as approvals
+from . import evolve_jobs as jobs
 from . import evolve_receiving as receiving
 from . import records as r
 from . import state as s
@@ -16,7 +17,7 @@ from .replacing import replace
 from .state import Head, SeenCommand, State, Status
 from .transitions import targets
 
-Obligated = approvals.Proposed | r.TimerSet | r.TimerFired | r.TimerCancelled
+Obligated = approvals.Proposed | jobs.Job | r.TimerSet | r.TimerFired | r.TimerCancelled
 
 
 def fold_head(head: Head, envelope: r.Envelope, event_hash: bytes) -> Head:
@@ -141,6 +142,8 @@ def _evolve_obligation(state: State, status: str, body: Obligated, actor: str) -
         case r.TimerFired() | r.TimerCancelled():
             left = tuple(t for t in state.timers if t.timer_id != body.timer_id)
             return replace(state, status=status, timers=left)
+        case r.JobAwaited() | r.JobCompleted() | r.JobFailed() | r.JobExpired() | r.JobWithdrawn():
+            return jobs.evolve(state, status, body, actor)
         case _:
             return approvals.evolve(state, status, body, actor)
 
@@ -184,6 +187,7 @@ def _turn_ended(state: State, status: str, data: r.Payload | None) -> State:
         grants=(),
         uncertain=(),
         receives=(),
+        jobs=(),
         hold=None,
         parked=(),
     )
@@ -201,6 +205,7 @@ def _ended(state: State, status: str) -> State:
         artifacts=(),
         attributes=(),
         attributes_before=(),
+        past_jobs=(),
     )
 
 

@@ -213,4 +213,28 @@ REFUSALS = Listing(
 )
 """Newest first."""
 
-LISTINGS = (SESSIONS, APPROVALS, LEDGER, REFUSALS)
+_AWAITED = "status = 'awaited'"
+_BY_DEADLINE = ("expires_at_ms", "session_id", "job_id")
+
+JOBS = Listing(
+    "jobs",
+    "jobs",
+    "session_id, job_id, turn, step, name, status, awaited_at, expires_at, ended_at, ended_by, result_digest, failure, "
+    "seq, escaped",
+    (
+        Route(("open",), _BY_DEADLINE, "expires", descending=False, where=_AWAITED),
+        Route(
+            ("open", "name"),
+            _BY_DEADLINE,
+            "expires",
+            descending=False,
+            where=f"{_AWAITED} AND {_equal('name')}",
+        ),
+        Route(("session_id",), ("job_id",), descending=False, where=_equal("session_id")),
+    ),
+    MappingProxyType({"expires": "expires_at_ms"}),
+    frozenset({"expires_at_ms"}),
+)
+"""Those that are awaited, with the next to expire first; of one session all of them."""
+
+LISTINGS = (SESSIONS, APPROVALS, LEDGER, REFUSALS, JOBS)

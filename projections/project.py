@@ -7,7 +7,7 @@ as well. No clock and no look-up: what a change needs is in the event. A key tha
 from __future__ import annotations
 
 from ..events import records as r
-from . import approvals, attributes, ledger, outcomes, sessions, timers
+from . import approvals, attributes, jobs, ledger, outcomes, sessions, timers
 from .rows import SESSIONS, Change
 from .sessions import RUNNING
 from .values import Values
@@ -75,6 +75,11 @@ def project(event: r.Event) -> list[Change]:
             return [_noted(session, envelope), outcome, approvals.voted(envelope, body)]
         case r.ApprovalWithdrawn() | r.ApprovalVoided():
             return [_noted(session, envelope), outcome, approvals.decided(envelope, body)]
+        case r.JobAwaited() | r.JobWithdrawn():
+            return [_noted(session, envelope), outcome, jobs.record(envelope, body)]
+        case r.JobCompleted() | r.JobFailed() | r.JobExpired():
+            session.row.update(RUNNING)
+            return [_noted(session, envelope), outcome, jobs.record(envelope, body)]
         case r.TimerFired():
             session.row.update(RUNNING)
             return [_noted(session, envelope), outcome, timers.record(envelope, body)]

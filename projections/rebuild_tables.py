@@ -27,6 +27,7 @@ _FOLD = (
         "attributes",
         "chains",
         "escaping",
+        "jobs",
         "ledger",
         "outcomes",
         "project",

@@ -21,6 +21,7 @@ APPROVALS = "approvals"
 LEDGER = "ledger"
 TIMERS = "timers"
 ATTRIBUTES = "attributes"
+JOBS = "jobs"
 OUTCOMES = "outcomes"
 STRETCHES = "stretches"
 ESCAPED = "escaped"
@@ -169,6 +170,23 @@ TABLES: Mapping[str, Table] = {
                 "set_at_ms": "bigint",
                 "due_ms": "bigint",
                 "ended_at_ms": "bigint",
+                **_COMMON,
+            },
+        ),
+        Table(
+            JOBS,
+            {**_SESSION, "job_id": "text"},
+            {
+                "turn": "integer",
+                "step": "integer",
+                "name": "text",
+                "status": "text",
+                "awaited_at_ms": "bigint",
+                "expires_at_ms": "bigint",
+                "ended_at_ms": "bigint",
+                "ended_by": "text",
+                "result_digest": "text",
+                "failure": "jsonb",
                 **_COMMON,
             },
         ),

@@ -127,6 +127,7 @@ CREATE INDEX IF NOT EXISTS sessions_wait_timer ON {tables}.sessions (tenant, upd
 CREATE INDEX IF NOT EXISTS sessions_wait_uncertain ON {tables}.sessions (tenant, updated_at_ms, session_id) WHERE waits & 8 <> 0;
 CREATE INDEX IF NOT EXISTS sessions_wait_signal ON {tables}.sessions (tenant, updated_at_ms, session_id) WHERE waits & 16 <> 0;
 CREATE INDEX IF NOT EXISTS sessions_wait_inbox ON {tables}.sessions (tenant, updated_at_ms, session_id) WHERE waits & 32 <> 0;
+CREATE INDEX IF NOT EXISTS sessions_wait_job ON {tables}.sessions (tenant, updated_at_ms, session_id) WHERE waits & 64 <> 0;
 
 -- Where a session's events lie, but for the newest stretch, which is in the session's row: see `stretches`.
 CREATE TABLE IF NOT EXISTS {tables}.stretches (
@@ -240,6 +241,27 @@ CREATE TABLE IF NOT EXISTS {tables}.timers (
     PRIMARY KEY (tenant, session_id, timer_id)
 );
 CREATE INDEX IF NOT EXISTS timers_open ON {tables}.timers (tenant, due_ms) WHERE status = 'set';
+
+CREATE TABLE IF NOT EXISTS {tables}.jobs (
+    tenant text COLLATE "C" NOT NULL,
+    session_id text COLLATE "C" NOT NULL,
+    job_id text COLLATE "C" NOT NULL,
+    turn integer,
+    step integer,
+    name text,
+    status text,
+    awaited_at_ms bigint,
+    expires_at_ms bigint,
+    ended_at_ms bigint,
+    ended_by text,
+    result_digest text,
+    failure jsonb,
+    seq bigint NOT NULL,
+    escaped text NOT NULL,
+    PRIMARY KEY (tenant, session_id, job_id)
+);
+CREATE INDEX IF NOT EXISTS jobs_open ON {tables}.jobs (tenant, expires_at_ms, session_id, job_id) WHERE status = 'awaited';
+CREATE INDEX IF NOT EXISTS jobs_open_by_name ON {tables}.jobs (tenant, name, expires_at_ms, session_id, job_id) WHERE status = 'awaited';
 
 -- By what sessions are found: a row for each attribute, and for each pair of them, under its names. Its term is null once it holds
 -- no more. Rows change with their attribute alone, and not with each event, so a page is in the order of that.

@@ -12,7 +12,15 @@ RUNNING = {"status": Status.RUNNING, "waiting_for": "[]", "waits": 0}
 
 _NONE_LEFT = {"waiting_for": "[]", "waits": 0, "next_valid": "[]"}
 
-WAITS = {"activity": 1, "approval": 2, "timer": 4, "uncertain": 8, "signal": 16, "inbox": 32}
+WAITS = {
+    "activity": 1,
+    "approval": 2,
+    "timer": 4,
+    "uncertain": 8,
+    "signal": 16,
+    "inbox": 32,
+    "job": 64,
+}
 """Each kind of wait as a bit of the column `waits`, for which there are indexes."""
 
 Said = (

@@ -24,6 +24,7 @@ from . import (
     audit,
     doctor,
     explaining,
+    jobs,
     keys,
     ledger,
     letters,
@@ -73,6 +74,7 @@ app.add_typer(access.app, name="access", rich_help_panel=RUN)
 app.add_typer(sessions.app, name="session", rich_help_panel=ASK)
 app.add_typer(approvals.app, name="approval", rich_help_panel=ASK)
 app.add_typer(activities.app, name="activity", rich_help_panel=ASK)
+app.add_typer(jobs.app, name="job", rich_help_panel=ASK)
 app.command("signal", rich_help_panel=ASK)(arrivals.signal)
 app.command("tail", rich_help_panel=LOOK)(tail.tail)
 app.command("explain", rich_help_panel=LOOK)(explaining.explain)

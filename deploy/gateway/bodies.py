@@ -92,6 +92,20 @@ class Resolution(Body):
     comment: Text = ""
 
 
+class JobFailure(Body):
+    """Why a job will not be done; `type` is a word for it, such as an error's class."""
+
+    message: Text
+    type: Annotated[str, Field(max_length=NAME_LENGTH_MAX)] = ""
+
+
+class Completion(Body):
+    """What became of an external job: its result, any JSON, or a failure."""
+
+    result: JsonValue = None
+    failure: JobFailure | None = None
+
+
 class Accepted(BaseModel):
     """The log has the command; what becomes of it, `status_url` tells. `command_position` is its place in the log."""
 

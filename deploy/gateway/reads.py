@@ -46,7 +46,9 @@ class SessionsAsked(PageAsked):
     workflow: Text | None = None
     opened_by: Text | None = None
     held: Literal["true"] | None = None
-    waiting: Literal["activity", "approval", "timer", "uncertain", "signal", "inbox"] | None = None
+    waiting: (
+        Literal["activity", "approval", "timer", "uncertain", "signal", "inbox", "job"] | None
+    ) = None
     id_prefix: Text | None = None
     attribute: Annotated[
         list[Text],
@@ -118,6 +120,20 @@ class LedgerAsked(PageAsked):
     session_id: Text | None = None
     requested_since: Time = None
     requested_until: Time = None
+
+
+class JobsAsked(PageAsked):
+    """Filters of external jobs: those that are awaited, or all of a session."""
+
+    name: Text | None = None
+    session_id: Text | None = None
+    expires_since: Time = None
+    expires_until: Time = None
+
+    def wanted(self) -> dict[str, str | int]:
+        """See `PageAsked`."""
+        wanted = super().wanted()
+        return wanted if "session_id" in wanted else {**wanted, "open": 1}
 
 
 class RefusalsAsked(PageAsked):
@@ -194,6 +210,12 @@ def ledger(
 ) -> dict[str, Any]:
     """Consequential steps, the newest first: who asked, who approved, how each ended."""
     return found(views, cursors, listings.LEDGER, asked.wanted(), asked)
+
+
+@router.get("/jobs")
+def jobs(asked: Annotated[JobsAsked, Query()], views: Views, cursors: Signing) -> dict[str, Any]:
+    """External jobs that are awaited, the next to expire first; or all of a session."""
+    return found(views, cursors, listings.JOBS, asked.wanted(), asked)
 
 
 @router.get("/refusals")

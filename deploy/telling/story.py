@@ -96,6 +96,10 @@ OPENS: Mapping[type, tuple[str, Tell]] = {
     ),
     r.TimerSet: ("timer_id", lambda _, b: f"set a timer for {when(b.due_ms)}"),
     r.SignalAwaited: ("wait_id", lambda _, b: f"asked for signal {b.name}"),
+    r.JobAwaited: (
+        "job_id",
+        lambda _, b: f"asked for job {b.name}, until {when(b.expires_at_ms)}",
+    ),
     r.InboxAwaited: ("wait_id", lambda _, b: f"asked for messages{' to come' if b.wait else ''}"),
 }
 """Facts that begin a line: the field with the id under which it goes on, and its words."""
@@ -150,6 +154,13 @@ GOES_ON: Mapping[type, tuple[str, Tell]] = {
     r.TimerFired: ("timer_id", lambda *_: ": it fired"),
     r.TimerCancelled: ("timer_id", lambda _, b: f": no longer wanted{_noted(b.reason)}"),
     r.SignalDelivered: ("wait_id", lambda _, b: f": it came ({_said(b.data)})"),
+    r.JobCompleted: (
+        "job_id",
+        lambda e, b: f": {e.actor} said that it is done ({_said(b.result)})",
+    ),
+    r.JobFailed: ("job_id", lambda e, b: f": {e.actor} said that it failed ({_why(b.failure)})"),
+    r.JobExpired: ("job_id", lambda *_: ": nobody said in time what became of it"),
+    r.JobWithdrawn: ("job_id", lambda _, b: f": no longer wanted{_noted(b.reason)}"),
     r.InboxTaken: (
         "wait_id",
         lambda _, b: (
@@ -162,7 +173,7 @@ GOES_ON: Mapping[type, tuple[str, Tell]] = {
 """Facts that go on with a line."""
 
 SETTLES = (
-    *(r.ActivityCompleted, r.ActivityFailed),
+    *(r.ActivityCompleted, r.ActivityFailed, r.JobCompleted, r.JobFailed),
     *(r.ApprovalGranted, r.ApprovalRejected, r.ApprovalAnswered),
 )
 """Facts after which it is said how long it took."""

@@ -28,6 +28,7 @@ from .envelope import (
     Version,
 )
 from .event import Event, EventBody
+from .jobs import JobAwaited, JobCompleted, JobExpired, JobFailed, JobWithdrawn
 from .obligations import (
     ActivityCancelled,
     ActivityCompleted,
@@ -123,6 +124,11 @@ __all__ = [
     "Failure",
     "InboxAwaited",
     "InboxTaken",
+    "JobAwaited",
+    "JobCompleted",
+    "JobExpired",
+    "JobFailed",
+    "JobWithdrawn",
     "JournalChunk",
     "LateResultRecorded",
     "MessageReceived",

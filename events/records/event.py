@@ -14,6 +14,7 @@ from .approvals import (
     ApprovalWithdrawn,
 )
 from .envelope import Envelope
+from .jobs import JobAwaited, JobCompleted, JobExpired, JobFailed, JobWithdrawn
 from .obligations import (
     ActivityCancelled,
     ActivityCompleted,
@@ -114,6 +115,11 @@ EventBody = (
     | ApprovalAnswered
     | ArtifactChanged
     | AttributesSet
+    | JobAwaited
+    | JobCompleted
+    | JobFailed
+    | JobExpired
+    | JobWithdrawn
 )
 
 

@@ -205,6 +205,7 @@ STEPS = (
     | r.TimerSet
     | r.SignalAwaited
     | r.InboxAwaited
+    | r.JobAwaited
     | r.ReplySent
     | r.ArtifactRecorded
     | r.AttributesSet

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from ...commands import models as m
 from ...events import records as r
 from ...events.contracts import ONCE
-from ...events.failures import RAISED
+from ...events.failures import JOB_FAILED, RAISED
 from ...events.keys import attempt_id
 from ...events.payloads import storable_text
 from ...events.state import OpenApproval, Uncertain
@@ -163,6 +163,16 @@ class Rehearsal(Story):
             body = m.ResolveActivity(doubt.activity_id, COMPLETED, payload, comment)
         self._command(body, actor=by)
 
+    def complete_job(self, name: str | None, result: Any = None, *, by: str = "service") -> None:
+        """Says that an external job is done; `name` (the job's, or its id) where several are awaited."""
+        payload = self._data("a job's result", result)
+        self._command(m.CompleteJob(self._job_id(name), payload, None), actor=by)
+
+    def fail_job(self, name: str | None, message: str, *, by: str = "service") -> None:
+        """Says that an external job will not be done, and why."""
+        failure = r.Failure(JOB_FAILED, "", given.sentence("message", message), "")
+        self._command(m.CompleteJob(self._job_id(name), None, failure), actor=by)
+
     def cancel(self, reason: str = "no longer wanted", *, by: str = "customer") -> None:
         """Stops the session for good."""
         self._command(m.CancelSession(given.sentence("reason", reason)), actor=by)
@@ -282,6 +292,13 @@ class Rehearsal(Story):
         known = [(u.name, u.activity_id, u) for u in self._state.uncertain]
         return self._the_one("activity", UNCERTAIN, name, known)
 
+    def _job_id(self, name: str | None) -> str:
+        """That of the job which is meant; one that is none of these is the engine's to refuse."""
+        if name is not None and all(name != job.name for job in self._state.jobs):
+            return given.text("the id of a job", name)
+        known = [(job.name, job.job_id, job.job_id) for job in self._state.jobs]
+        return self._the_one("job", "awaited", name, known)
+
     def _the_one(self, what: str, how: str, name: str | None, known: list[tuple[str, str, T]]) -> T:
         """The one that is meant, by name or id."""
         found = [one for one in known if name in (None, one[0], one[1])]
@@ -291,7 +308,7 @@ class Rehearsal(Story):
         if not found:
             raise Misuse(f"no {what} {about}is {how}: {self._told()}")
         ids = ", ".join(f"{found_id} ({found_name})" for found_name, found_id, _ in found)
-        many = {"approval": "approvals", "activity": "activities"}[what]
+        many = {"approval": "approvals", "activity": "activities", "job": "jobs"}[what]
         raise Misuse(f"several {many} {about}are {how}: name one of {ids}")
 
     def _skip_to(self, target_ms: int) -> None:

@@ -28,10 +28,18 @@ from .engine import (
     reader,
     written,
 )
-from .errors import ActivityError, TurnDropped, VerificationFailed, WorkflowMisuse, WrongSignal
+from .errors import (
+    ActivityError,
+    TurnDropped,
+    VerificationFailed,
+    WorkflowMisuse,
+    WrongResult,
+    WrongSignal,
+)
+from .job import Job
 from .noting import noted
 from .undoing import run_or_undo
-from .waits import Refused, Several, Strand, Winner, all_done, any_done, let_all_go
+from .waits import Refused, Several, Step, Strand, Winner, all_done, any_done, let_all_go
 
 R = TypeVar("R")
 S = TypeVar("S")
@@ -116,6 +124,38 @@ class Turn:
             return read_json(kind, data.inline or b"null")
         except ValidationError as error:
             raise WrongSignal(name, problems(error)) from error
+
+    @overload
+    def job(self, name: str, *, within: Duration) -> Job[Any]: ...
+    @overload
+    def job(self, name: str, *, within: Duration, expect: type[T]) -> Job[T]: ...
+    @noted
+    def job(self, name: str, *, within: Duration, expect: Any = Any) -> Job[Any]:
+        """Waits for work that somebody else does: hand the job's `id` to them, then `await` it for the result.
+
+        The wait begins here, so whoever is told the id can answer at once. `JobError` is raised where they say that it will
+        not be done, or nothing until `within` has passed; `WrongResult` where the result cannot be read as `expect`.
+        """
+        engine = self._live()
+        if not engine.may_wait():
+            raise WorkflowMisuse(engine.misuse)
+        kind = reader(expect, "job")
+        name = checked_name(name, "job name")
+        step = engine.job(name, checked_duration(within, "job"))
+        return Job(step.wait_id, name, partial(self._done, name, step, kind))
+
+    @noted
+    async def _done(self, name: str, step: Step, kind: Any) -> Any:
+        engine = await self._to_wait()
+        if not engine.is_open(step):
+            raise WorkflowMisuse(
+                f"job {name!r} ({step.wait_id}) is not awaited any more: it lost in turn.first, or is another stretch's"
+            )
+        data = await step
+        try:
+            return read_json(kind, data.inline or b"null")
+        except ValidationError as error:
+            raise WrongResult(name, problems(error)) from error
 
     @noted
     async def inbox(self, *, wait: bool = False) -> list[Message]:

@@ -13,6 +13,7 @@ from . import (
     dispositions,
     folds,
     found_by,
+    jobs,
     order,
     proposals,
     rebuild,
@@ -76,6 +77,7 @@ CHECKS: tuple[tuple[tuple[int | str, ...], Check], ...] = (
     ((i.NOBODY_STRANDED,), _plain(dispositions.nothing_waits)),
     ((i.NOBODY_STRANDED,), folds.no_one_stranded),
     ((i.RECEIVING,), receiving.receiving),
+    ((i.JOBS,), _plain(jobs.jobs)),
     ((i.FOUND_BY,), _plain(found_by.attributes)),
     ((i.ROLL_OVER,), _plain(stretches.stretches)),
 )

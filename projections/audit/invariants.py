@@ -86,5 +86,8 @@ RECEIVING = "receiving"
 FOUND_BY = "attributes"
 """A session is found by the attributes that it has now, and by no others."""
 
+JOBS = "jobs"
+"""An external job ends once, as was said of it, in time or not at all."""
+
 BLOBS = "blobs"
 """What lies beside the log is there, and is what the log says."""

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from wakeful import Message, Read, Turn, Write, activity, workflow
 from wakeful.commands.check import NAME_LENGTH_MAX
-from wakeful.processors.workflow.asking import STEPS_PER_ACTIVATION_MAX
+from wakeful.processors.workflow.stepping import STEPS_PER_ACTIVATION_MAX
 from wakeful.testing import Held, rehearse
 
 from .readme import ROOT
@@ -117,6 +117,10 @@ async def sleeps_for_words(turn: Turn) -> object:
     return None
 
 
+async def waits_for_a_job(turn: Turn) -> object:
+    return await turn.job("render", within="soon")
+
+
 async def waits_for_a_while(turn: Turn) -> object:
     await turn.inbox(wait="30s")  # type: ignore[arg-type]
     return None
@@ -155,6 +159,7 @@ DONE = {
     "names what nobody can send": unnamed,
     "is found by what is no value": found_by_a_list,
     "says what is no JSON": says_a_set,
+    "waits for a job for no duration": waits_for_a_job,
     "sleeps for no duration": sleeps_for_words,
     "gives a word for a bool": waits_for_a_while,
     "verifies with a write": verified_by_a_write,

@@ -55,6 +55,7 @@ def told():
         for place in scribe.places:
             scribe.ends[place] += APART
         scribe.add(key, r.TimerSet("1.9", 1, 9, 1 << 42))
+        scribe.add(key, r.JobAwaited("s1:1.8-0", 1, 8, "render", 1 << 42))
     scribe.commit()
     return scribe
 
