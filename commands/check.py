@@ -38,6 +38,7 @@ from ..events.verdicts import (
 )
 from . import jobs
 from . import models as m
+from .actors import is_reserved
 from .next_valid import why_ended
 from .policy import NOBODY, Policy
 from .succession import how_it_ended, in_its_place
@@ -80,8 +81,14 @@ def is_repeat(head: Head, command: m.Command, command_hash: bytes) -> bool:
 
 
 def check_scope(command: m.Command) -> Refusal | None:
-    """Whether all data that the command refers to is its own tenant's; by the names, no store is asked."""
-    tenant = command.header.tenant
+    """Whether all data that the command refers to is its own tenant's; by the names, no store is asked.
+
+    And whether nobody speaks in a name that is the engine's own: what it does would look like the engine's doing.
+    """
+    tenant, actor = command.header.tenant, command.header.actor
+    if not isinstance(command.body, m.INTERNAL) and is_reserved(actor):
+        told = f"actor {actor[:NAME_LENGTH_MAX]!a} is a name of the engine's own: speak in another"
+        return Refusal("identity", "forged_actor", told)
     for payload in payloads_in(command.body):
         if is_foreign(payload, tenant):
             told = f"reference {(payload.ref or '')[:NAME_LENGTH_MAX]!a} is not of tenant {tenant!r}: send your own data"

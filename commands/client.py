@@ -73,7 +73,7 @@ class Client(Bodies):
         Those who speak for several actors give them one set of `outlets` to share, with its own `confirm_ms`, and close that.
         """
         super().__init__(tenant=tenant, digest_key=digest_key, blobs=blobs)
-        self.actor = inputs.name("actor", actor)
+        self.actor = inputs.actor(actor)
         self.channel = inputs.name("channel", channel)
         self.topics = topics
         self._identity = identity

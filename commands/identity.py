@@ -29,7 +29,7 @@ class Identity(Protocol):
     def sign(self, command: Command, topic: str, key: bytes, value: bytes) -> tuple[Header, ...]:
         """The headers that vouch for it; `NoKey` where nothing here may."""
 
-    def may_sign(self, kind: str, actor: str, at_ms: int) -> bool:
+    def may_sign(self, kind: str, actor: str, at_ms: int, tenant: str | None = None) -> bool:
         """Whether commands of this kind can leave now, in this name, for some tenant at least."""
 
     def is_believed(self, kid: str, at_ms: int) -> bool:
@@ -55,9 +55,9 @@ class Insecure:
         del command, topic, key, value
         return ()
 
-    def may_sign(self, kind: str, actor: str, at_ms: int) -> bool:
+    def may_sign(self, kind: str, actor: str, at_ms: int, tenant: str | None = None) -> bool:
         """They can."""
-        del kind, actor, at_ms
+        del kind, actor, at_ms, tenant
         return True
 
     def is_believed(self, kid: str, at_ms: int) -> bool:
@@ -109,9 +109,9 @@ class Signed:
         said = (header.tenant, kind, header.actor, header.issued_at_ms)
         return self._mark(topic, key, value, *said)
 
-    def may_sign(self, kind: str, actor: str, at_ms: int) -> bool:
+    def may_sign(self, kind: str, actor: str, at_ms: int, tenant: str | None = None) -> bool:
         """See `Identity`."""
-        return self._keys().may_sign(kind, actor, at_ms)
+        return self._keys().may_sign(kind, actor, at_ms, tenant)
 
     def is_believed(self, kid: str, at_ms: int) -> bool:
         """See `Identity`."""
@@ -183,9 +183,9 @@ class Unchecked(Signed):
         except NoKey:
             return ()
 
-    def may_sign(self, kind: str, actor: str, at_ms: int) -> bool:
+    def may_sign(self, kind: str, actor: str, at_ms: int, tenant: str | None = None) -> bool:
         """They can, signed or not."""
-        return INSECURE.may_sign(kind, actor, at_ms)
+        return INSECURE.may_sign(kind, actor, at_ms, tenant)
 
     def is_believed(self, kid: str, at_ms: int) -> bool:
         """It does, whoever signed."""

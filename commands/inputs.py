@@ -9,6 +9,7 @@ from ..events.errors import InvalidKey, InvalidPayload, PayloadTooLarge, Rejecte
 from ..events.limits import TEXT_MAX
 from ..events.records import Payload
 from ..events.state import MESSAGE
+from .actors import is_reserved
 from .check import NAME_LENGTH_MAX
 
 SEQ_MAX = 2**63 - 1
@@ -32,6 +33,18 @@ def name(what: str, value: str) -> str:
         )
         raise InvalidKey(
             f"{what} {shown} is not allowed: use 1 to {NAME_LENGTH_MAX} printable characters"
+        )
+    return value
+
+
+def actor(value: str) -> str:
+    """Who speaks: a name that is none of the engine's own."""
+    name("actor", value)
+    if value != value.strip() or not value:
+        raise InvalidKey(f"actor {value!a} is not allowed: leave out the spaces around it")
+    if is_reserved(value):
+        raise InvalidKey(
+            f"actor {value!a} is not allowed: it is a name of the engine's own, so take another"
         )
     return value
 

@@ -151,10 +151,13 @@ class Keyring:
                 best = key
         return best
 
-    def may_sign(self, kind: str, actor: str, at_ms: int) -> bool:
-        """Whether some key signs such commands, be it for some tenants only."""
+    def may_sign(self, kind: str, actor: str, at_ms: int, tenant: str | None = None) -> bool:
+        """Whether some key signs such commands for this tenant; without one, be it for some tenants only."""
         return any(
-            key.signs_at(at_ms) and kind in key.kinds and key.actor in (None, actor)
+            key.signs_at(at_ms)
+            and kind in key.kinds
+            and key.actor in (None, actor)
+            and (tenant is None or key.tenants is None or tenant in key.tenants)
             for key in self.keys
         )
 
@@ -204,16 +207,9 @@ def role_for(kind: str) -> str:
 
 
 def _beyond(key: Key, tenant: str, kind: str, actor: str, at_ms: int) -> Refusal | None:
-    """What a key that did sign has no right to say."""
+    """What a key that did sign has no right to say; that its time is over comes last, since whoever goes by that relies on the rest."""
     told = reason = ""
-    if key.status == REVOKED:
-        reason, told = REVOKED_KEY, f"key {key.kid!r} is revoked: sign with another"
-    elif key.has_ended(at_ms):
-        reason, told = (
-            "expired_key",
-            f"key {key.kid!r} ended at {key.not_after_ms} ms and this came at {at_ms} ms: sign with another",
-        )
-    elif key.tenants is not None and tenant not in key.tenants:
+    if key.tenants is not None and tenant not in key.tenants:
         reason, told = "wrong_tenant", f"key {key.kid!r} does not vouch for tenant {tenant!r}"
     elif kind not in key.kinds:
         reason, told = (
@@ -224,6 +220,13 @@ def _beyond(key: Key, tenant: str, kind: str, actor: str, at_ms: int) -> Refusal
         reason, told = (
             "forged_actor",
             f"key {key.kid!r} speaks for {key.actor!r} and for nobody else, not for {actor[:SHOWN_MAX]!a}",
+        )
+    elif key.status == REVOKED:
+        reason, told = REVOKED_KEY, f"key {key.kid!r} is revoked: sign with another"
+    elif key.has_ended(at_ms):
+        reason, told = (
+            "expired_key",
+            f"key {key.kid!r} ended at {key.not_after_ms} ms and this came at {at_ms} ms: sign with another",
         )
     return Refusal("identity", reason, told) if reason else None
 

@@ -32,6 +32,9 @@ READ_LIMIT_S = 30.0
 APPEND_LIMIT_MS = 10_000
 
 TRIES_MAX = 10
+
+VERSION_MAX = 2**63 - 1
+"""What the format holds; sets may share this one, and the later counts, so that nobody can use up what there is."""
 """How often a set is published again because others did at the same moment."""
 
 
@@ -48,11 +51,14 @@ class Shown:
     published: r.PolicyPublished | None = None
     offset: int | None = None
     versions: dict[int, int] = field(default_factory=dict)
-    """Each set that somebody vouches for, whether or not it came to be in force: its offset, and its version."""
+    """Each set that a publisher vouches for, or did with a key that is revoked since, whether or not it came to be in
+    force: its offset, and its version."""
     damaged: str = ""
     """Why the newest set cannot be read, or loaded, where it cannot."""
     ignored: list[str] = field(default_factory=list)
     """Sets that do not count, each with its offset and why."""
+    revoked: str = ""
+    """Why nobody may decide, where the only set is one whose publisher's key was revoked since."""
     seen: dict[str, r.PolicySeen] = field(default_factory=dict)
 
     def take(self, record: Record) -> None:
@@ -73,17 +79,21 @@ class Shown:
             case Ignored() as one:
                 why = f"{one.reason} ({one.told})"
                 self.ignored.append(f"the set at offset {record.offset} is ignored: {why}")
+                if one.version is not None:
+                    self.versions[record.offset] = one.version
+                    self.revoked = "" if self.published else self.ignored[-1]
             case Unusable(told):
                 self.damaged = f"the record at offset {record.offset} cannot be read ({told})"
             case None:
-                self.published, self.offset, self.damaged = None, None, ""
+                self.published, self.offset, self.damaged, self.revoked = None, None, "", ""
             case published if why := self._unloadable(published):
                 self.versions[record.offset] = published.version
                 told = f"the set at offset {record.offset}, version {published.version} by {published.published_by},"
                 self.damaged = f"{told} cannot be loaded by processors ({why})"
             case published:
                 self.versions[record.offset] = published.version
-                self.published, self.offset, self.damaged = published, record.offset, ""
+                self.published, self.offset = published, record.offset
+                self.damaged = self.revoked = ""
 
     def _unloadable(self, published: r.PolicyPublished) -> str:
         """Why processors cannot decide by it; empty where they can."""
@@ -165,15 +175,17 @@ def publish_next(
 ) -> tuple[r.PolicyPublished, int]:
     """Publishes the set as the version after the newest, and returns it and its offset.
 
-    Of two who do so at once the later one in the log publishes once more, as the version after the other's: no two sets
+    The newest is also looked for among those whose publisher's key was revoked: processors that run may go by one, and
+    take nothing older. Of two who do so at once the later one in the log publishes once more, as the version after the other's: no two sets
     have one version. `NoKey` as in `publish`; `Stopped` where others come first again and again.
     """
     for _ in range(TRIES_MAX):
         newest = max(show(log, settings, identity).versions.values(), default=0)
-        published = replace(made, version=newest + 1)
+        published = replace(made, version=min(newest + 1, VERSION_MAX))
         offset = publish(log, settings, published, identity)
         found = show(log, settings, identity).versions
-        if not any(at < offset and v >= published.version for at, v in found.items()):
+        taken = any(at < offset and v >= published.version for at, v in found.items())
+        if not taken or published.version == VERSION_MAX:
             return published, offset
     raise Stopped(
         Exit.REFUSED,

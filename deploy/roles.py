@@ -32,6 +32,22 @@ def roles_of(keys: Iterable[Key]) -> list[str]:
     return [role for role in WITHOUT if any(ROLES[role] <= one for one in kinds)]
 
 
+def roles_for_all(keys: Iterable[Key], at_ms: int) -> list[str]:
+    """Roles of which an active key signs for every tenant and in every name."""
+    return roles_of(
+        key for key in _active(keys, at_ms) if key.tenants is None and key.actor is None
+    )
+
+
+def told_narrowed(role: str) -> str:
+    """What it means that this role has keys left, and none for all tenants and names."""
+    signed, _ = WITHOUT[role]
+    return (
+        f"the keys that are left sign {signed} of some tenants or in some names only: what is for others waits or is "
+        f"refused until 'wakeful keys new --role {role}'; see 'wakeful keys list'"
+    )
+
+
 def told(role: str) -> str:
     """What it means that this role has no active key left, with the next step."""
     signed, then = WITHOUT[role]

@@ -3,7 +3,8 @@
 It is read to its end before the first command is decided, then looked at between transactions. A record that cannot be
 read, or a set that cannot be loaded, is reported and the last good one stays in force; where there was none, nobody may.
 A set that no publisher vouches for, or that is older than the one in force, is reported and changes nothing at all:
-whoever can write to the topic must be able neither to decide nor to stop others.
+whoever can write to the topic must be able neither to decide nor to stop others. Where the only set is one whose key was
+revoked since, nobody may: there was a policy, and what it said is not known any more.
 What a processor decides by it tells the control topic itself, under its own name, so that a publisher can wait for it.
 """
 
@@ -150,13 +151,7 @@ class Control:
             return
         match read_policy(record, self._identity, self._version):
             case Ignored() as one:
-                logger.error(
-                    "a policy set is ignored, the one in force stays",
-                    offset=record.offset,
-                    reason=one.reason,
-                    why=one.told,
-                    next_step=f"see who may write to {self._topic}; what shall hold is published with {PUBLISH}",
-                )
+                self._ignore(record, one)
             case Unusable(told):
                 self._damaged(record, told)
             case None:
@@ -165,6 +160,17 @@ class Control:
                 logger.warning("the policy was taken back", offset=record.offset)
             case published:
                 self._go_by(record, published)
+
+    def _ignore(self, record: Record, one: Ignored) -> None:
+        logger.error(
+            "a policy set is ignored, what is in force stays",
+            offset=record.offset,
+            reason=one.reason,
+            why=one.told,
+            next_step=f"see who may write to {self._topic}; what shall hold is published with {PUBLISH}",
+        )
+        if one.version is not None and self.policy is self._unpublished:
+            self.policy = nobody_by(record, one.told)
 
     def _go_by(self, record: Record, published: r.PolicyPublished) -> None:
         try:

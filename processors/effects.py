@@ -29,6 +29,7 @@ def task_of(
     activities = state.activities if state is not None else ()
     running = next((a for a in activities if a.activity_id == body.activity_id), None)
     ages = running is not None and running.grant is not None
+    ruled = ages or getattr(event.body, "policy_hash", None) is not None
     attempt = body.attempt if running is None else running.attempt
     return r.ActivityTask(
         tenant=envelope.tenant,
@@ -49,7 +50,7 @@ def task_of(
         heartbeat_ms=body.heartbeat_ms,
         progress=None if running is None else running.progress,
         start_by_ms=event.envelope.at_ms + _patience_ms(attempt) if ages else None,
-        control_offset=event.envelope.control_offset if ages else None,
+        control_offset=event.envelope.control_offset if ruled else None,
     )
 
 

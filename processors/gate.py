@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from ..commands.actors import WORKFLOW
 from ..commands.authority import applicable, has_aged
 from ..commands.check import Facts
 from ..commands.decisions import ARTIFACT_CHANGED, POLICY_CHANGED, UNAUTHORIZED
@@ -104,8 +105,7 @@ class _Gate:
         ruling = self._executing(request, grant)
         reason, drift = self._drift(grant) if grant is not None else ("", ())
         if not drift and ruling.allowed:
-            told = grant is not None or bool(self.state.tainted_by)
-            return self._let_go(body, known, ruling if told else None), []
+            return self._let_go(body, known, ruling), []
         if not ruling.allowed:
             reason = reason or UNAUTHORIZED
             drift += tuple(
@@ -162,7 +162,7 @@ class _Gate:
             approved_by=grant.approved_by if grant is not None else (),
             tainted=bool(self.state.tainted_by),
         )
-        actor = self.state.requester or f"workflow:{self.state.workflow}"
+        actor = self.state.requester or f"{WORKFLOW}{self.state.workflow}"
         return self._rule(actor, None, CHANNEL, act)
 
     def _drift(self, grant: _Grant) -> tuple[str, tuple[str, ...]]:

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 
 from ..commands import models as m
+from ..commands.actors import ENGINE, WORKFLOW
 from ..commands.check import Facts, Refusal, check_unknown
 from ..commands.decide import decide, decide_parked, deliverable, due, keep
 from ..commands.decisions import refused
@@ -30,7 +31,7 @@ from .fitting import fitting
 from .gate import look
 from .in_hand import InHand, NothingNoted, ProcessDied
 from .proposals import OpenProposals
-from .session import ENGINE, WORKFLOW_ENDS, Received, Session, Stamped
+from .session import WORKFLOW_ENDS, Received, Session, Stamped
 from .stamping import envelope_of
 from .workflow.advance import Position, advance, withdrawals
 from .workflow.errors import WorkflowSpins, WorkflowStuck
@@ -235,7 +236,7 @@ class CommandHandler:
             following = (
                 [] if tired and isinstance(body, r.TurnStarted) else self._advance(session, event)
             )
-            author = f"workflow:{session.state.workflow}" if session.state else ENGINE
+            author = f"{WORKFLOW}{session.state.workflow}" if session.state else ENGINE
             work.extend((body, author) for body in reversed(following))
             work.extend((body, ENGINE) for body in reversed(at_once))
             if not work and session.state is not None and session.broken is None:
@@ -254,7 +255,7 @@ class CommandHandler:
             self._record(session, run, owed, ENGINE)
         else:
             following = self._advance(session, session.journal[0])
-            author = f"workflow:{state.workflow}"
+            author = f"{WORKFLOW}{state.workflow}"
             self._follow(session, run, [(body, author) for body in reversed(following)])
         run.by_clock = False
         run.counted_from = len(run.out)

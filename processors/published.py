@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ..commands.check import Refusal
 from ..commands.identity import Identity
+from ..commands.keyring import REVOKED_KEY
 from ..events.codec import decode_control
 from ..events.errors import Undecodable
 from ..events.log.protocol import Record
@@ -16,10 +17,15 @@ OLDER_VERSION = "older_version"
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """Nobody goes by this record: `reason` is why identity refuses it, or `OLDER_VERSION`."""
+    """Nobody goes by this record: `reason` is why identity refuses it, or `OLDER_VERSION`.
+
+    `version` is that of a set which a publisher did vouch for, with a key that is revoked since: who read it before may
+    still go by it.
+    """
 
     reason: str
     told: str
+    version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +45,9 @@ def read_policy(
     published, told = _decoded(record)
     found = identity.check_policy(published, record)
     if isinstance(found, Refusal):
-        return Ignored(found.reason, found.detail)
+        revoked = published if found.reason == REVOKED_KEY else None
+        version = revoked.version if revoked is not None else None
+        return Ignored(found.reason, found.detail, version)
     if record.value is None:
         return None
     if published is None:

@@ -19,9 +19,6 @@ from .workflow.facts import STARTS
 GOES_ON = "goes on"
 """What a session owes itself that stopped short."""
 
-ENGINE = "engine"
-"""The actor of facts that nobody asked for: expiries, parks, holds."""
-
 
 @freezing.dataclass(frozen=True, slots=True)
 class Received:

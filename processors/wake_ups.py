@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..commands.actors import ENGINE
 from ..commands.identity import Identity
 from ..commands.models import Command, CommandHeader, FireTimer
 from ..commands.wire import encode_command
@@ -9,7 +10,6 @@ from ..events.headers import record_headers
 from ..events.keys import split_key
 from ..events.log.protocol import Producer
 from .partition import Partition
-from .session import ENGINE
 
 AGAIN_MS = 2_000
 """A wake-up still undecided after this long is sent again; a repeat is harmless."""

@@ -134,7 +134,8 @@ COMMENT ON COLUMN {views}.approvals.expires_at_ms IS 'The same as expires_at in 
 CREATE OR REPLACE VIEW {views}.ledger WITH (security_invoker = true) AS
     SELECT l.tenant, l.session_id, l.activity_id, l.turn, l.step, l.action, l.queue, l.contract, l.digest,
         l.idempotency_key, l.asked_by, l.on_behalf_of, l.approval, l.proposal_id,
-        CASE WHEN a.status = 'granted' THEN a.decided_by END AS approved_by,
+        COALESCE(CASE WHEN a.status IN ('granted', 'voided') THEN a.decided_by END,
+            CASE WHEN b.status = 'voided' THEN b.decided_by END) AS approved_by,
         l.attempts, l.status, {tables}.log_time(l.requested_at_ms) AS requested_at,
         {tables}.log_time(l.deadline_ms) AS deadline_at, {tables}.log_time(l.settled_at_ms) AS settled_at,
         l.worker, l.result_digest, l.failure, l.cancel_reason, l.late_results, l.seq, l.escaped,
@@ -143,7 +144,9 @@ CREATE OR REPLACE VIEW {views}.ledger WITH (security_invoker = true) AS
         l.on_uncertain, l.untrusted, l.requested_at_ms
     FROM {tables}.ledger l
     LEFT JOIN {tables}.approvals a
-        ON a.tenant = l.tenant AND a.session_id = l.session_id AND a.proposal_id = l.proposal_id;
+        ON a.tenant = l.tenant AND a.session_id = l.session_id AND a.proposal_id = l.proposal_id
+    LEFT JOIN {tables}.approvals b
+        ON b.tenant = a.tenant AND b.session_id = a.session_id AND b.proposal_id = a.supersedes;
 COMMENT ON VIEW {views}.ledger IS 'One row per consequential step: who asked, who approved, and how it ended.';
 COMMENT ON COLUMN {views}.ledger.tenant IS 'Whose session it is.';
 COMMENT ON COLUMN {views}.ledger.session_id IS 'The session, within its tenant.';
@@ -159,7 +162,7 @@ COMMENT ON COLUMN {views}.ledger.asked_by IS 'The actor whose command led here.'
 COMMENT ON COLUMN {views}.ledger.on_behalf_of IS 'Whose credentials the tool runs with.';
 COMMENT ON COLUMN {views}.ledger.approval IS 'none (not gated), exempt (its rule asked nobody), granted, or by_policy: policy asked for one, whatever the code says.';
 COMMENT ON COLUMN {views}.ledger.proposal_id IS 'The approval that allowed it, or that it waits for; null if it needed none.';
-COMMENT ON COLUMN {views}.ledger.approved_by IS 'Who approved exactly this action, the last one where several must; null if nobody had to, or nobody has.';
+COMMENT ON COLUMN {views}.ledger.approved_by IS 'Who approved it, the last one where several must; an approval that became void after an attempt was let go by it counts. Null if nobody had to, or nobody has.';
 COMMENT ON COLUMN {views}.ledger.attempts IS 'The number of its newest attempt.';
 COMMENT ON COLUMN {views}.ledger.status IS 'requested, retrying (the next attempt is due), withheld (its newest attempt is not dispatched before somebody approves it: see proposal_id), completed, failed, uncertain (nobody knows whether it was done: see on_uncertain) or cancelled; cancelled may have run all the same.';
 COMMENT ON COLUMN {views}.ledger.requested_at IS 'When it was decided to run it.';

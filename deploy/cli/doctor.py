@@ -245,7 +245,7 @@ def _policy(given: Settings) -> list[Finding]:
     with kafka(given) as log:
         shown = show(log, given, judge_of(given, log))
     version = shown.published.version if shown.published is not None else None
-    return [of_policy(version, shown.damaged, shown.ignored)]
+    return [of_policy(version, shown.damaged or shown.revoked, shown.ignored)]
 
 
 def _store(given: Settings) -> list[Finding]:

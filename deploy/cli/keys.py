@@ -36,9 +36,6 @@ Days = Annotated[
 NAME_SOMEBODY = ("client", "gateway", "publisher")
 """Roles whose keys sign what people say, by their names."""
 
-WORKER = "worker:"
-"""What the name of whoever reports a result begins with."""
-
 FAR_MS = 253_402_214_400_000
 """The last day that a date can name; a key that somebody wrote by hand may end later."""
 
@@ -78,8 +75,8 @@ def new(
 
     path = _path()
     needed = [one for one in LOCAL_ROLES if not (tenant and one in FOR_ALL)]
-    _check_means_something(role, tenant, actor)
     try:
+        _check_means_something(role, tenant, actor)
         until_ms = None if days is None else SystemClock().now_ms() + int(days * 86_400_000)
         made = [
             new_key(
@@ -165,23 +162,31 @@ def add(
 
 
 def _set_status(kid: str, status: str) -> None:
-    from ...commands.keyring import REVOKED
+    from ...commands.keyring import PUBLISHED, REVOKED
     from ..clock import SystemClock
     from ..keyfile import changing
-    from ..roles import roles_over, told
+    from ..roles import roles_for_all, roles_over, told, told_narrowed
     from .output import note
 
     now_ms = SystemClock().now_ms()
     with changing(_path()) as keys:
-        before = roles_over(keys, now_ms)
+        before, whole = roles_over(keys, now_ms), roles_for_all(keys, now_ms)
         key = _find(keys, kid)
         if key.status == REVOKED and status != REVOKED:
             raise Stopped(Exit.REFUSED, f"key {kid} is revoked, which is for good")
         keys[keys.index(key)] = replace(key, status=status)
         ended = [role for role in roles_over(keys, now_ms) if role not in before]
+        left = {*roles_for_all(keys, now_ms), *ended}
     note(f"key {kid} is {status}; processes that run see it at once")
+    if status == REVOKED and PUBLISHED in key.kinds:
+        note(
+            "warning: a policy set that it signed counts for nothing in processors that start from now on, and those that "
+            "run keep to it: see 'wakeful policy show', and publish what shall hold"
+        )
     for role in ended:
         note(f"warning: {told(role)}")
+    for role in (role for role in whole if role not in left):
+        note(f"warning: {told_narrowed(role)}")
 
 
 def _find(keys: Any, kid: str) -> Key:
@@ -196,6 +201,8 @@ def _check_means_something(
     role: str | None, tenants: Sequence[str] | None, actor: str | None
 ) -> None:
     """Refuses a role that there is not, and a key that could sign nothing of what its role says."""
+    from ...commands.actors import WORKER
+    from ...commands.inputs import actor as checked_actor
     from ...commands.keyring import FOR_ALL, ROLES
 
     if role is not None and role not in ROLES:
@@ -208,7 +215,10 @@ def _check_means_something(
             Exit.USAGE,
             f"--tenant {tenants[0]}: a {role}'s key is for all tenants, since {why}: leave --tenant out",
         )
-    if actor is None or role in NAME_SOMEBODY:
+    if actor is None:
+        return
+    if role in NAME_SOMEBODY:
+        checked_actor(actor)
         return
     if role is None:
         told = f"of the keys that are made without --role not all name somebody: give --role {' or '.join(NAME_SOMEBODY)}"

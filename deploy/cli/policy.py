@@ -15,6 +15,7 @@ from .context import AsJson, kafka, settings
 if TYPE_CHECKING:
     from ...events.records import PolicyPublished
     from ..policies import Shown
+    from ..settings import Settings
 
 app = typer.Typer(help="Policies: who may decide what, as Cedar policies.", no_args_is_help=True)
 
@@ -185,9 +186,7 @@ def show(
     found = shown.published
     if found is None:
         if not shown.damaged:
-            who = "everybody may decide" if given.open_policy else "nobody may decide"
-            told = f"no policy is published, so {who} approvals"
-            note(f"{told}: 'wakeful policy publish FILE' makes one")
+            note(_why_none(shown, given))
         return
     from ...processors.policies.sets import set_hash
     from ..telling.text import when
@@ -211,6 +210,16 @@ def show(
         ],
     )
     table(("processor", "decides by"), [(name, _by(shown, name)) for name in live])
+
+
+def _why_none(shown: Shown, given: Settings) -> str:
+    if shown.revoked:
+        return (
+            "no set is in force where its publisher's key is revoked, so nobody may decide approvals in processors that "
+            "start now: publish what shall hold with 'wakeful policy publish FILE'"
+        )
+    who = "everybody may decide" if given.open_policy else "nobody may decide"
+    return f"no policy is published, so {who} approvals: 'wakeful policy publish FILE' makes one"
 
 
 def _read(file: Path) -> PolicyPublished:
@@ -243,6 +252,7 @@ def _plain(shown: Shown, live: list[str], tenant: str | None) -> dict[str, Any]:
             "version": None,
             "damaged": shown.damaged,
             "ignored": shown.ignored,
+            "revoked": shown.revoked,
             "processors": processors,
         }
     from ...processors.policies.sets import set_hash

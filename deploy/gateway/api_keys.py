@@ -55,7 +55,7 @@ class ApiKey:
     def __post_init__(self) -> None:
         """ValueError, or `InvalidKey`, where it is none."""
         check_id("tenant", self.tenant)
-        inputs.name("actor", self.actor)
+        inputs.actor(self.actor)
         unknown = [role for role in self.roles if role not in ROLES]
         if unknown or not self.roles:
             raise ValueError(f"roles {unknown}: use some of {', '.join(ROLES)}")

@@ -85,7 +85,7 @@ class Oidc:
                 raise _nobody(told.tenant_claim, "tenant")
             if not isinstance(actor, str):
                 raise _nobody(told.actor_claim, "actor")
-            found = check_id("tenant", tenant), inputs.name("actor", actor)
+            found = check_id("tenant", tenant), inputs.actor(actor)
         except InvalidKey as error:
             raise Problem(403, "no_principal", f"the token is valid, and {error}") from None
         return Principal(*found, permissions_of(_roles(claims, told)), CHANNEL, f"oidc:{actor}")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
+from ...commands.actors import ENGINE
 from ...commands.decide import deliverable
 from ...events import evolve_activities as activities
 from ...events import evolve_receiving as receiving
@@ -18,7 +19,7 @@ from ...processors import effects
 from ...processors.activities.attempt import Steps, steps_of
 from ...processors.activities.once import OnceTasks
 from ...processors.handler import CommandHandler
-from ...processors.session import ENGINE, WORKFLOW_ENDS, Session
+from ...processors.session import WORKFLOW_ENDS, Session
 from ...processors.workflow import advance as advancing
 from ...processors.workflow.advance import Position, withdrawals
 from ...processors.workflow.errors import ActivityError, Uncertain

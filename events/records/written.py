@@ -10,9 +10,9 @@ from .envelope import Payload
 class ActivityTask:
     """One attempt of an activity, for a worker. `event_seq` is the event that asked for it.
 
-    `progress` is the last that an earlier attempt told of. One whose authority ages has a `start_by_ms` on the log's clock
-    and a `control_offset`, the end of the control topic by which it was let go: a worker that has not begun it by then, or
-    knows of policy that was published since, gives it back unrun.
+    `progress` is the last that an earlier attempt told of. One that was let go by a policy set has a
+    `control_offset`, the end of the control topic that was known then, and one by an approval a `start_by_ms` on the log's
+    clock, too: a worker that knows of policy that was published since, or has not begun it by then, gives it back unrun.
     """
 
     tenant: str

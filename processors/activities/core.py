@@ -349,7 +349,7 @@ class WorkerCore:
         fresh = once or (task.attempt == 1 and record.offset >= mark.fresh_from)
         seen_ms = record.timestamp_ms if record.offset < mark.fresh_from else None
         job = self._jobs[command_id] = Job(task, command_id, fresh, [ticket], seen_ms)
-        job.log_ms = self._log_ms
+        job.log_ms, job.mute = self._log_ms, not self._reports.may_speak(task.tenant)
         if once:
             self._taken_once.add(job)
         return job

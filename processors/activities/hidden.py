@@ -15,6 +15,7 @@ import threading
 from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
+from html import escape
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -23,6 +24,9 @@ from pydantic import BaseModel, Secret, SecretBytes, SecretStr
 from ...events.payloads import DEPTH_MAX as JSON_DEPTH_MAX
 
 STAND_IN = "***"
+
+JSON_IN_JSON = 2
+"""How often a secret is quoted at most: in a body that is told as a text of another one."""
 
 LENGTH_MIN = 8
 """Characters of a secret: shorter ones are words that any message may have."""
@@ -179,7 +183,11 @@ def _parts(value: Any) -> list[Any]:
 def _forms(text: str) -> Iterator[str]:
     """As it is met in messages; of those that are too short, none."""
     written = [text, repr(text)[1:-1], *text.splitlines()]
-    written += [json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]]
+    in_json = [text]
+    for _ in range(JSON_IN_JSON):
+        in_json = [_quoted(one, ascii_only=asc) for one in in_json for asc in (True, False)]
+        written += in_json
+    written.append(escape(text))
     written += [
         quote(text, errors="replace"),
         quote(text, safe="", errors="replace"),
@@ -187,6 +195,10 @@ def _forms(text: str) -> Iterator[str]:
     ]
     written += _in_base64(text.encode("utf-8", "backslashreplace"))
     return (form for form in written if len(form.strip()) >= LENGTH_MIN)
+
+
+def _quoted(text: str, *, ascii_only: bool) -> str:
+    return json.dumps(text, ensure_ascii=ascii_only)[1:-1]
 
 
 def _in_base64(data: bytes) -> Iterator[str]:

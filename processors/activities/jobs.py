@@ -21,7 +21,8 @@ class Job:
     `seen_ms` is when its task came into the log, if it lay there before this worker had its partition: another may run it.
     `taken_at` is in seconds of its worker's own clock, `log_ms` the newest log time that was known when it was taken, and
     `gaps` how often the worker had been silent for too long when it was last sure of the job (`hearing.py`). `begun` is set
-    before the activity's function is called, and tells from then on that it may have done something.
+    before the activity's function is called, and tells from then on that it may have done something. `mute`: no key here signs
+    a result for its tenant, so that it is not called until one does.
     """
 
     task: ActivityTask
@@ -33,6 +34,7 @@ class Job:
     log_ms: int | None = None
     gaps: int = 0
     begun: bool = False
+    mute: bool = False
 
     @property
     def once(self) -> bool:
@@ -46,8 +48,8 @@ class Job:
 
     @property
     def may_rest(self) -> bool:
-        """Whether it may have to wait before its call: for a look-up, or for what is known of its authority."""
-        return self.task.contract == LOOKUP or self.ages
+        """Whether it may have to wait before its call: for a look-up, for what is known of its authority, or for a key."""
+        return self.task.contract == LOOKUP or self.ages or self.mute
 
     @property
     def ages(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from ...commands.actors import WORKER
 from ...commands.identity import INSECURE, Identity, signed_anew
 from ...commands.models import Command, CommandBody, CommandHeader, CompleteActivity
 from ...commands.wire import encode_command
@@ -29,7 +30,7 @@ class Reports:
     ) -> None:
         self._topics = topics
         self._identity = identity
-        self._actor = f"worker:{worker_id}"
+        self._actor = f"{WORKER}{worker_id}"
         self._now_ms = now_ms
 
     def command(self, task: ActivityTask, command_id: str, body: CommandBody) -> Send:
@@ -60,9 +61,10 @@ class Reports:
         """Whether what this key signed counts, if it comes now."""
         return self._identity.is_believed(kid, self._now_ms())
 
-    def may_speak(self) -> bool:
-        """Whether a key that is there now signs results, be it for some tenants only."""
-        return self._identity.may_sign(CompleteActivity.__name__, self._actor, self._now_ms())
+    def may_speak(self, tenant: str | None = None) -> bool:
+        """Whether a key that is there now signs results of this tenant; without one, be it for some tenants only."""
+        kind = CompleteActivity.__name__
+        return self._identity.may_sign(kind, self._actor, self._now_ms(), tenant)
 
     def dead_letter(self, record: Record, error: Undecodable | InvalidKey) -> Send:
         """The record as it is, with the reason why nobody can run it."""

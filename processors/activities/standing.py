@@ -61,10 +61,19 @@ class Standing:
     """One for all queues of a worker process: any thread may `check`, and whichever intake looks, looks for all."""
 
     def __init__(
-        self, log: Log, topic: str, *, monotonic: Callable[[], float], now_ms: Callable[[], int]
+        self,
+        log: Log,
+        topic: str,
+        *,
+        monotonic: Callable[[], float],
+        now_ms: Callable[[], int],
+        may_speak: Callable[[str], bool],
     ) -> None:
+        """`may_speak` is whether a key that is there now signs results of a tenant."""
         self._log, self._place = log, Place(topic, 0)
         self._monotonic, self._now_ms = monotonic, now_ms
+        self._may_speak = may_speak
+        self._keyless: set[str] = set()
         self._looking = threading.Lock()
         self._reader: Reader | None = None
         self._reached = 0
@@ -76,6 +85,8 @@ class Standing:
     def check(self, job: Job) -> None:
         """To be asked just before the call. Raises `Outdated` or `Unsure`."""
         task, now = job.task, self._monotonic()
+        if job.mute:
+            self._look_for_key(job)
         if task.start_by_ms is not None and self._newest_ms(job, now) >= task.start_by_ms:
             raise Outdated
         if task.control_offset is None:
@@ -103,6 +114,22 @@ class Standing:
         """Frees the reader."""
         with self._looking:
             self._let_go()
+
+    def _look_for_key(self, job: Job) -> None:
+        """What is called while nobody could say what came of it would be called again by whoever can."""
+        tenant = job.task.tenant
+        job.mute = not self._may_speak(tenant)
+        if not job.mute:
+            self._keyless.discard(tenant)
+            return
+        if tenant not in self._keyless:
+            self._keyless.add(tenant)
+            logger.warning(
+                "no key of this worker signs results of this tenant: its tasks wait until one does",
+                tenant=tenant,
+                next_step="make one with 'wakeful keys new --role worker', or give the tenant's tasks a queue of their own",
+            )
+        raise Unsure
 
     def _newest_ms(self, job: Job, now: float) -> int:
         """By the log, as far as it is known, or by this worker's own clock: too late by either is too late."""

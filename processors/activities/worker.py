@@ -25,6 +25,7 @@ from .hung import Ending, Pulse, end_process
 from .killers import Killers, NoKillers
 from .lane import FLUSH_MS, Lane
 from .leases import Leases, NoLeases
+from .reports import Reports
 from .runner import Runner
 from .seat import Seat
 from .standing import Standing
@@ -89,7 +90,13 @@ class Worker:
             tokens=tokens,
         )
         self._superseded = Superseded(log, topics.attempts)
-        self._standing = Standing(log, topics.control, monotonic=monotonic, now_ms=now_ms)
+        self._standing = Standing(
+            log,
+            topics.control,
+            monotonic=monotonic,
+            now_ms=now_ms,
+            may_speak=Reports(topics, worker_id, now_ms, identity).may_speak,
+        )
         self.lanes = [
             Lane(
                 log,

@@ -16,6 +16,7 @@ from ..activities.core import SESSION_TIMEOUT_MS, WorkerCore
 from ..activities.hearing import REST_MS, MustLook, TooLate, make_sure
 from ..activities.jobs import Job
 from ..activities.offsets import Watermark
+from ..activities.reports import Reports
 from ..activities.runner import Runner
 from ..activities.seat import Seat
 from ..activities.standing import Outdated, Standing, Unsure
@@ -93,6 +94,7 @@ class WorkerActor(Actor):
 
     def _start(self) -> None:
         scene = self.scene
+        identity = workers_identity(scene.plan.seed, scene.log, scene.clock.now_ms)
         self._core = WorkerCore(
             self.log,
             self.scene.topics,
@@ -100,7 +102,7 @@ class WorkerActor(Actor):
             seat=Seat(worker_group(self.queue), self._instance),
             worker_id=self.name,
             now_ms=self.scene.clock.now_ms,
-            identity=workers_identity(scene.plan.seed, scene.log, scene.clock.now_ms),
+            identity=identity,
             hit=self._hit,
             draining=self._draining,
         )
@@ -111,6 +113,7 @@ class WorkerActor(Actor):
             scene.topics.control,
             monotonic=self._now,
             now_ms=scene.clock.now_ms,
+            may_speak=Reports(scene.topics, self.name, scene.clock.now_ms, identity).may_speak,
         )
         self._superseded = Superseded(self.log, self.scene.topics.attempts)
         self._superseded.tell(self._over)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from ...commands import models as m
+from ...commands.actors import ENGINE
 from ...events import records as r
 from ...events.contracts import ONCE
 from ...events.failures import JOB_FAILED, RAISED
@@ -16,7 +17,7 @@ from ...events.payloads import storable_text
 from ...events.state import OpenApproval, Uncertain
 from ...events.verdicts import APPROVE, COMPLETED, EDIT, FAILED, REJECT, RESPOND, UNCERTAIN
 from ..durations import Duration, to_ms
-from ..session import ENGINE, Stamped
+from ..session import Stamped
 from . import given
 from .cast import Declared, cast, choose_workflow, provider_of
 from .engine import DIGEST_KEY, Engine, StepAt

@@ -89,7 +89,7 @@ def test_each_key_that_is_made_signs_something_that_its_role_says(
     options = {"--role": role, "--algorithm": algorithm, "--tenant": tenant, "--actor": actor}
     code, _, err = cli("new", *(x for o in options.items() if o[1] is not None for x in o))
     if code:
-        assert (code, "leave --" in err) == (2, True)
+        assert (code, "leave --" in err or "take another" in err) == (2, True)
         assert tenant or actor, "a key without limits was refused"
         return
     (key,) = read_keys(tmp_path / "keys.json").keys
@@ -122,6 +122,27 @@ def test_retired_and_revoked_are_shown_and_revoked_is_for_good(cli) -> None:
         ("active", True),
     ]
     assert cli("revoke", "nobody")[0] == 3
+
+
+def test_the_end_of_the_last_key_for_all_warns_of_those_for_some(cli) -> None:
+    cli("new", "--role", "worker")
+    cli("new", "--role", "worker")
+    cli("new", "--role", "worker", "--tenant", "beta")
+    one, other, _ = kids(cli)
+    assert "warning" not in cli("retire", one)[2]
+    told = cli("revoke", other)[2]
+    assert (
+        "warning: the keys that are left sign results of some tenants or in some names only" in told
+    )
+    assert "wakeful keys new --role worker" in told
+
+
+def test_the_end_of_a_publishers_key_warns_of_the_sets_that_it_signed(cli) -> None:
+    cli("new", "--role", "publisher")
+    cli("new", "--role", "publisher")
+    one, *_ = kids(cli)
+    assert "policy set" not in cli("retire", one)[2]
+    assert "warning: a policy set that it signed counts for nothing" in cli("revoke", one)[2]
 
 
 @pytest.mark.parametrize("how", ["retire", "revoke"])

@@ -11,12 +11,13 @@ import pytest
 from tests.commands.keys import identity, key
 
 from wakeful.commands.identity import INSECURE, Insecure
-from wakeful.commands.keyring import NoKey
+from wakeful.commands.keyring import REVOKED, NoKey
 from wakeful.commands.policy import EVERYBODY, NOBODY
 from wakeful.deploy.cli.main import invoke
 from wakeful.deploy.exits import Exit, Stopped
 from wakeful.deploy.policies import (
     TRIES_MAX,
+    VERSION_MAX,
     publish,
     publish_next,
     show,
@@ -186,6 +187,21 @@ def test_a_set_that_nobody_vouches_for_is_shown_as_ignored_and_counts_for_no_ver
     assert "offset 2 is ignored: older_version (it is version 1, and 2 is in force" in older
 
 
+@pytest.mark.parametrize(("stolen", "next_one"), [(3, 4), (VERSION_MAX, VERSION_MAX)])
+def test_what_follows_a_set_by_a_revoked_key_is_newer_for_processors_that_go_by_it(
+    log: MemoryLog, stolen: int, next_one: int
+) -> None:
+    publish(log, SETTINGS, made(stolen, "eve"), identity(key("stolen", "publisher")))
+    ours = identity(key("publisher", "publisher"), key("stolen", "publisher", status=REVOKED))
+    shown = show(log, SETTINGS, ours)
+    assert (shown.published, "revoked_key" in shown.revoked) == (None, True)
+    for _ in range(2):
+        published, offset = publish_next(log, SETTINGS, made(), ours)
+        shown = show(log, SETTINGS, ours)
+        assert (published.version, shown.offset, shown.revoked) == (next_one, offset, "")
+        next_one = min(next_one + 1, VERSION_MAX)
+
+
 def test_publishing_waits_for_every_live_processor(log: MemoryLog) -> None:
     offset = publish(log, SETTINGS, made(), INSECURE)
     says(log, "p0", offset)
@@ -259,6 +275,18 @@ def test_where_none_before_it_can_be_loaded_nobody_may_decide(log: MemoryLog, at
     _, _, err = at_desk("show")
     assert "so nobody may decide approvals: publish a set" in err
     assert "no policy is published" not in err
+
+
+def test_where_the_publishers_key_was_revoked_it_says_that_nobody_may_decide(
+    log: MemoryLog, at_desk: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(log, SETTINGS, made(), identity(key("stolen", "publisher")))
+    judge = identity(key("stolen", "publisher", status=REVOKED))
+    monkeypatch.setattr("wakeful.deploy.identity.judge_of", lambda *_: judge)
+    _, _, err = at_desk("show")
+    assert "its publisher's key is revoked, so nobody may decide approvals" in err
+    assert "everybody" not in err
+    assert "revoked_key" in json.loads(at_desk("show", "--json")[1])["revoked"]
 
 
 class Racing(Insecure):

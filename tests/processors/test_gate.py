@@ -98,13 +98,22 @@ def test_an_attempt_with_authority_says_which_policies_let_it_go() -> None:
     assert (task.start_by_ms, task.control_offset) == (hand.now_ms + START_BY_MS, 7)
 
 
-def test_a_step_that_nobody_approves_says_nothing_of_policies_and_does_not_age() -> None:
+def test_a_step_that_nobody_approves_says_nothing_of_policies_while_none_is_published() -> None:
     hand = Hand()
-    hand.handler.go_by(policy(), 7)
     hand.open()
     requested = hand.last(r.ActivityRequested)
     assert (requested.policy_ids, requested.policy_hash) == ((), None)
     assert (hand.tasks()[-1].start_by_ms, hand.tasks()[-1].control_offset) == (None, None)
+
+
+def test_a_step_that_nobody_approves_may_wait_but_not_begin_by_an_older_set() -> None:
+    hand = Hand()
+    hand.handler.go_by(policy(), 7)
+    hand.open()
+    requested = hand.last(r.ActivityRequested)
+    assert requested.policy_ids
+    assert requested.policy_hash == policy().set_hash
+    assert (hand.tasks()[-1].start_by_ms, hand.tasks()[-1].control_offset) == (None, 7)
 
 
 def test_an_attempt_that_policy_forbids_is_withheld_and_asked_for_again() -> None:

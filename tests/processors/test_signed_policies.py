@@ -9,7 +9,7 @@ from tests.commands.keys import CLUSTER, NOW_MS, identity, key
 from tests.processors.test_control import Desk, started
 from wakeful.commands.identity import INSECURE, Signed, Unchecked
 from wakeful.commands.keyring import REVOKED, Keyring
-from wakeful.commands.policy import NO_POLICY
+from wakeful.commands.policy import EVERYBODY, NO_POLICY, NOBODY, POLICY_ERROR, Policy
 from wakeful.events import records as r
 from wakeful.events.codec import encode_control
 from wakeful.events.headers import FINGERPRINT, record_headers
@@ -95,6 +95,30 @@ def test_where_only_a_stranger_published_it_is_as_if_nothing_were() -> None:
     started(desk).asked()
     refused = desk.decided()
     assert (refused.check, refused.reason) == ("authority", NO_POLICY)
+
+
+@pytest.mark.parametrize("unpublished", [EVERYBODY, NOBODY])
+def test_where_the_only_sets_key_was_revoked_nobody_may_until_a_good_one_is_published(
+    unpublished: Policy,
+) -> None:
+    desk = Desk(unpublished, identity=identity(*OURS))
+    desk.publish(["sue"], version=5, by=by("leaked"))
+    started(desk).asked()
+    refused = desk.decided()
+    assert (refused.check, refused.reason) == ("authority", POLICY_ERROR)
+    assert "is revoked" in refused.detail
+    assert "wakeful policy publish" in refused.detail
+    desk.publish(["sue"], version=6)
+    desk.run()
+    assert isinstance(desk.decided(), r.ApprovalGranted)
+
+
+@pytest.mark.parametrize("unpublished", [EVERYBODY, NOBODY])
+def test_a_revoked_key_of_another_role_closes_nothing(unpublished: Policy) -> None:
+    desk = Desk(unpublished, identity=identity(*OURS, key("dropped", "worker", status=REVOKED)))
+    desk.publish(["sue"], version=5, by=by("dropped"))
+    started(desk)
+    assert desk.loops[0]._control.policy is unpublished
 
 
 def test_an_older_set_that_is_appended_again_is_not_in_force_again_and_an_equal_one_counts(

@@ -2,7 +2,7 @@
 
 import pytest
 from tests.processors.desk import Hand
-from tests.processors.test_gate import FREEZE, policy, retrying
+from tests.processors.test_gate import FREEZE, STOP, policy, retrying
 from tests.processors.test_taint import browser, post, read_page
 from tests.processors.test_taint import policy as reviewed
 
@@ -49,7 +49,7 @@ def test_a_withheld_attempt_its_approval_and_who_gave_it(shown):
     step, wanted = ledger["1.3"], approvals[asked.proposal_id]
     assert (session["status"], session["tainted_by"]) == ("Waiting", [])
     assert (step["status"], step["attempts"], step["deadline_at"]) == ("withheld", 2, None)
-    assert (step["proposal_id"], step["approved_by"]) == (asked.proposal_id, None)
+    assert (step["proposal_id"], step["approved_by"]) == (asked.proposal_id, "sue")
     assert approvals[old]["status"] == "voided"
     assert (wanted["status"], wanted["activity_id"], wanted["supersedes"]) == (
         "requested",
@@ -65,6 +65,18 @@ def test_a_withheld_attempt_its_approval_and_who_gave_it(shown):
     _, ledger, _, timers = shown(hand)
     assert (ledger["1.3"]["status"], ledger["1.3"]["approved_by"]) == ("requested", "sue")
     assert timers == {("activity", "1.3")}
+
+
+@pytest.mark.parametrize("ends", ["rejected", "forbidden"])
+def test_who_approved_what_may_have_run_stays_in_the_ledger(shown, ends):
+    hand = retrying()
+    hand.handler.go_by(policy(FREEZE if ends == "rejected" else STOP), 8)
+    hand.wake()
+    if ends == "rejected":
+        hand.decide("reject", actor="sue")
+    step = shown(hand)[1]["1.3"]
+    assert step["status"] not in ("withheld", "completed")
+    assert step["approved_by"] == "sue"
 
 
 def test_what_tainted_a_session_is_what_its_events_fold_to(shown):

@@ -1,6 +1,8 @@
 """What a provider gave is not told by what a tool raises: as it is, in other writing, in models, and where a text is cut."""
 
 import dataclasses
+import html
+import json
 
 import pytest
 from pydantic import BaseModel, SecretStr
@@ -92,6 +94,29 @@ def test_a_secret_is_known_in_other_writing(bench, told):
     failure = failed(bench, SECRET, raises)
     assert "s3cret" not in failure.message + failure.detail
     assert "***" in failure.message
+
+
+QUOTED = 's3cret "and" back\\slash, ünder <lock>'
+
+
+@pytest.mark.parametrize(
+    "writes",
+    [
+        json.dumps,
+        lambda text: json.dumps(text, ensure_ascii=False),
+        lambda text: json.dumps({"body": json.dumps({"password": text})}),
+        lambda text: json.dumps(json.dumps(text, ensure_ascii=False), ensure_ascii=False),
+        html.escape,
+    ],
+    ids=["json", "json unescaped", "json in json", "the same unescaped", "html"],
+)
+def test_a_secret_with_marks_of_its_own_is_known_as_other_formats_write_it(bench, writes):
+    def raises():
+        raise ConnectionError(f"sent {writes(QUOTED)}")
+
+    failure = failed(bench, QUOTED, raises)
+    assert "s3cret" not in failure.message + failure.detail
+    assert "lock" not in failure.message + failure.detail
 
 
 def test_a_secret_of_many_lines_is_known_line_by_line_and_as_repr(bench):

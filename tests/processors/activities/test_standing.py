@@ -46,9 +46,14 @@ class Knowing:
 
     def __init__(self, bench: Any) -> None:
         self.bench, self.now = bench, 100.0
+        self.tenants = {"acme"}
         self.log, self.topic = Failing(bench.log), bench.topics.control
         self.standing = Standing(
-            self.log, self.topic, monotonic=lambda: self.now, now_ms=lambda: bench.clock.ms
+            self.log,
+            self.topic,
+            monotonic=lambda: self.now,
+            now_ms=lambda: bench.clock.ms,
+            may_speak=lambda tenant: tenant in self.tenants,
         )
 
     def put(self, key: bytes = POLICY_KEY, value: bytes | None = b"a set") -> int:

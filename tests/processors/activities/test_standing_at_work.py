@@ -3,8 +3,11 @@
 import threading
 
 import pytest
+from tests.commands.keys import Ring, key
 
 from wakeful import Access, Read, Write, activity, credentials
+from wakeful.commands.identity import Signed
+from wakeful.commands.keyring import Keyring
 from wakeful.commands.models import CompleteActivity, ReturnActivity
 from wakeful.events.failures import AUTHORITY_STALE, TAKEN_OVER
 from wakeful.events.log.protocol import Isolation, LogFault, Place
@@ -123,6 +126,21 @@ def test_policy_that_was_published_while_it_waited_sends_it_back_unrun(guarded, 
     guarded.put(task(guarded, name, "s2", idempotency_key="acme/s2/1/1", start_by_ms=None))
     until(lambda: len(guarded.results()) == 2, "what comes behind it")
     assert till.called == ["acme/s2/1/1"], "nobody runs what was given back"
+
+
+@EVERY
+def test_what_no_key_here_could_report_is_not_called_until_one_can(bench, run, till, name):
+    of_beta = key("beta", "worker", tenants=frozenset({"beta"}))
+    ring = Ring(of_beta)
+    bench.put(bench.task(name, {}, contract=name.removesuffix("_sync")))
+    beta = {"tenant": "beta", "idempotency_key": "beta/s1/1/1"}
+    bench.put(bench.task(name, {}, contract=name.removesuffix("_sync"), **beta))
+    run(till.app(), identity=Signed(ring, "memory"))
+    until(lambda: bench.results(), "what is of the other tenant goes on")
+    assert till.called == ["beta/s1/1/1"]
+    ring.keys = Keyring((of_beta, key("all", "worker")))
+    until(lambda: len(bench.results()) == 2, "its result, once a key is there")
+    assert sorted(till.called) == ["acme/s1/1/1", "beta/s1/1/1"]
 
 
 @EVERY
