@@ -15,9 +15,10 @@ from ...events.keys import session_of_job
 from ...events.records import Failure
 from .actors import DIGEST_KEY, Scene
 from .forgers import TENANT
+from .plan import limits
 
 YARDS = (31, 35, 37)
-"""Of so many kinds of seeds those with a yard."""
+"""Of so many kinds of seeds those with a yard, where policies do not come and go while it works."""
 
 KINDS = 47
 
@@ -35,10 +36,11 @@ class Yard:
     """Adds words to the turns of its seeds, and does the jobs that are handed to it."""
 
     def __init__(self, scene: Scene, send: Send) -> None:
-        self.works = scene.plan.seed % KINDS in YARDS
+        seed = scene.plan.seed
+        self.works = seed % KINDS in YARDS and not limits(seed)
         self._scene = scene
         self._send = send
-        self._rng = random.Random(f"yard/{scene.plan.seed}")
+        self._rng = random.Random(f"yard/{seed}")
         self._seen = 0
         self._open: list[tuple[int, str]] = []
         self._past: list[str] = []
