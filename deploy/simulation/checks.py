@@ -112,7 +112,7 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
     findings.extend("I25", deciding.decisions_are_allowed(control, events, unpublished))
     findings.extend("I25", deciding.refusals_are_of_policy(control, events, unpublished))
     findings.extend("I25a", executing.attempts_have_authority(control, events, unpublished))
-    findings.extend("I25b", executing.bodies_begin_in_time(control, world.starts))
+    findings.extend("I25b", executing.bodies_begin_in_time(control, events, world.starts))
     findings.extend("I25u", executing.nothing_begun_is_called_undone(events, world.starts))
     findings.extend("I25n", executing.approvals_are_of_now(control, events, unpublished))
     findings.extend("I25f", deciding.policies_are_fresh(world, events))

@@ -78,6 +78,8 @@ def _approved(session: _Session, event: Event, body: r.ApprovalGranted | r.Appro
 def _judged(session: _Session, event: Event, body: Attempt, policy: Policy) -> Iterator[str]:
     name = f"{event.envelope.session_id} {body.activity_id}"
     why = _against(session, event, body, policy)
+    if body.withheld_ms is None and body.policy_hash != policy.set_hash:
+        yield f"an attempt of {name} is dispatched, and does not say by which policy set"
     if why and body.withheld_ms is None:
         yield f"an attempt of {name} is dispatched at control offset {event.envelope.control_offset}: {why}"
     if not why and body.withheld_ms is not None:
@@ -146,14 +148,23 @@ def _other_policies(policy: Policy, asked: r.ApprovalRequested) -> bool:
     return policy.applicable_hash(Question("", "", None, "", deciding)) != asked.policies
 
 
-def bodies_begin_in_time(control: Sequence[Record], starts: Sequence[Start]) -> Iterator[str]:
-    """What uses an approval begins before its time is over, and on no policy older than what its worker has to know."""
+def bodies_begin_in_time(
+    control: Sequence[Record], events: Sequence[Event], starts: Sequence[Start]
+) -> Iterator[str]:
+    """What uses an approval begins before its time is over, and all on no policy older than what its worker has to know."""
     published = [record for record in control if record.key == POLICY_KEY]
+    by_set = {
+        (event.envelope.session_id, event.envelope.seq)
+        for event in events
+        if getattr(event.body, "policy_hash", None) is not None
+    }
     for start in starts:
         name, task = f"{start.command_id} on {start.worker}", start.task
         if task.start_by_ms is not None and start.at_ms >= task.start_by_ms:
             yield f"{name} began {start.at_ms - task.start_by_ms} ms after its authority had aged"
         if task.control_offset is None:
+            if (task.session_id, task.event_seq) in by_set:
+                yield f"{name} began by a policy set, and its worker was not told by which"
             continue
         since = [record for record in published if record.offset >= task.control_offset]
         late_ms = start.at_ms - min((record.timestamp_ms for record in since), default=start.at_ms)

@@ -50,6 +50,22 @@ def _sends_it_all_the_same(event: r.Event, requested: r.Event | None, state: Sta
     return _TASK_OF(event, requested, state)
 
 
+def _says_no_set_of_the_exempt(
+    self: gate._Gate, body: Any, known: OpenActivity | None, ruling: Any
+) -> Any:
+    """What nobody has to approve is let go as if there were no policy."""
+    grant = self._grant(body, known)
+    return _LET_GO(self, body, known, ruling if grant is not None else None)
+
+
+def _lets_the_exempt_lie(
+    event: r.Event, requested: r.Event | None, state: State | None
+) -> r.ActivityTask | None:
+    """The worker of what nobody has to approve is not told of any policy."""
+    task = _TASK_OF(event, requested, state)
+    return replace(task, control_offset=None) if task and task.start_by_ms is None else task
+
+
 def _forgets_the_approved(state: State) -> r.EventBody | None:
     """An approval that policy asked for leads to nothing."""
     owed = _DELIVERABLE(state)
@@ -166,6 +182,16 @@ GATE_MUTANTS: tuple[Mutant, ...] = (
         "asks nobody and waits",
         plant((gate._Gate, "_withhold", _waits_for_nobody)),
         seed=95,
+    ),
+    Mutant(
+        "says no set of what is exempt",
+        plant((gate._Gate, "_let_go", _says_no_set_of_the_exempt)),
+        seed=9,
+    ),
+    Mutant(
+        "lets what is exempt lie and begin by any set",
+        plant((handler, "task_of", _lets_the_exempt_lie)),
+        seed=9,
     ),
     Mutant("begins whatever was let go", plant((Standing, "check", lambda *_: None)), seed=9),
     Mutant("begins it however late", plant((Standing, "_newest_ms", lambda *_: 0)), seed=262),

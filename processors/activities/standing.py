@@ -64,7 +64,6 @@ class Standing:
         self,
         log: Log,
         topic: str,
-        *,
         monotonic: Callable[[], float],
         now_ms: Callable[[], int],
         may_speak: Callable[[str], bool],

@@ -90,13 +90,8 @@ class Worker:
             tokens=tokens,
         )
         self._superseded = Superseded(log, topics.attempts)
-        self._standing = Standing(
-            log,
-            topics.control,
-            monotonic=monotonic,
-            now_ms=now_ms,
-            may_speak=Reports(topics, worker_id, now_ms, identity).may_speak,
-        )
+        may_speak = Reports(topics, worker_id, now_ms, identity).may_speak
+        self._standing = Standing(log, topics.control, monotonic, now_ms, may_speak)
         self.lanes = [
             Lane(
                 log,

@@ -20,6 +20,7 @@ from ...commands.policy import (
     Question,
     Ruling,
 )
+from ...commands.signatures import KEY_HEADER
 from ...events import records as r
 from ...events.codec import decode_control, encode_control
 from ...events.errors import Undecodable
@@ -27,7 +28,7 @@ from ...events.headers import find, record_headers
 from ...events.log.protocol import Isolation, Place, Record
 from ..control import POLICY_KEY, PolicyDamaged, nobody_by
 from .actors import GROUP, Actor, Scene
-from .forgers import FORGED
+from .forgers import FORGED, LEAKED
 from .plan import limits
 
 ROOT = "root"
@@ -155,8 +156,15 @@ class Told:
         self.version = 0
 
     def take(self, record: Record) -> None:
-        """One record more. Neither a forged set counts, nor one that is older than what is in force."""
-        if record.key != POLICY_KEY or is_forged(record):
+        """One record more. Neither a forged set counts, nor one that is older than what is in force.
+
+        One by a publisher's key that is revoked closes what nothing was published for.
+        """
+        if record.key != POLICY_KEY:
+            return
+        if is_forged(record):
+            if find(record.headers, KEY_HEADER) == LEAKED.kid.encode() and record.value:
+                self._close(record, "its key is revoked")
             return
         try:
             found = decode_control(record.value, record.headers)
@@ -166,10 +174,13 @@ class Told:
                 return
             self.policy = load(found)
         except (Undecodable, PolicyDamaged) as error:
-            if self.policy is self._unpublished:
-                self.policy = nobody_by(record, str(error))
+            self._close(record, str(error))
             return
         self.version, self.offset = found.version, record.offset
+
+    def _close(self, record: Record, told: str) -> None:
+        if self.policy is self._unpublished:
+            self.policy = nobody_by(record, told)
 
 
 def is_forged(record: Record) -> bool:
