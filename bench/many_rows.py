@@ -9,11 +9,11 @@ T0_MS = 1_800_000_000_000
 STATUSES = "'{Opened,Running,Waiting,Suspended,Recovering,Completed,Failed,Cancelled}'::text[]"
 
 _SESSIONS = f"""
-INSERT INTO {{tables}}.sessions (tenant, session_id, workflow, status, resting_status, held_reason, turn, waiting_for, waits,
+INSERT INTO {{tables}}.sessions (tenant, session_id, workflow, status, resting_status, held_reason, turn, waiting_for, waits, attributes,
     next_valid, opened_by, opened_at_ms, updated_at_ms, messages, refusals, command_offset, stretch_seq, stretch_offset,
     event_offset, seq, escaped)
 SELECT %(tenant)s, 's-' || n, 'flow-' || n %% 7, ({STATUSES})[1 + n %% 8], 'Running', CASE WHEN n %% 50 = 4 THEN 'mended' END, 1,
-    '[{{"kind": "approval", "id": "1.1", "name": "refund", "expires_at_ms": 1, "expiry": "expires"}}]', 1 << (n %% 6), '[]',
+    '[{{"kind": "approval", "id": "1.1", "name": "refund", "expires_at_ms": 1, "expiry": "expires"}}]', 1 << (n %% 7), '{{}}', '[]',
     'user-' || n %% 20, {T0_MS} + n, {T0_MS} + n * 7919::bigint %% %(count)s, 1, 0, n, 1, n * 10, n * 10 + 5, 5, ''
 FROM generate_series(1, %(count)s) AS n
 """
@@ -44,13 +44,31 @@ FROM generate_series(1, %(count)s) AS n
 """
 
 
+_ATTRIBUTES = f"""
+INSERT INTO {{tables}}.attributes (tenant, session_id, names, kind, value, term, since_ms, seq, escaped)
+SELECT %(tenant)s, 's-' || n, names, 'text', 'x', term, {T0_MS} + n * 7919::bigint %% %(count)s, 3, ''
+FROM generate_series(1, %(count)s) AS n, LATERAL (VALUES
+    ('customer', 'customer=c-' || n %% 20), ('region', 'region=r-' || n / 20 %% 4),
+    ('customer&region', 'customer=c-' || n %% 20 || '&region=r-' || n / 20 %% 4)
+) AS of (names, term)
+"""
+
+
+_JOBS = f"""
+INSERT INTO {{tables}}.jobs (tenant, session_id, job_id, turn, step, name, status, awaited_at_ms, expires_at_ms, seq, escaped)
+SELECT %(tenant)s, 's-' || n, 's-' || n || ':1.1-0', 1, 1, 'job-' || n %% 5, CASE WHEN n %% 4 < 2 THEN 'awaited' ELSE 'completed' END,
+    {T0_MS} + n, {T0_MS} + n * 7919::bigint %% %(count)s, 3, ''
+FROM generate_series(1, %(count)s) AS n
+"""
+
+
 def fill(url: str, namespace: str, tenants: dict[str, int]) -> None:
     """So many sessions per tenant, each with an approval, a step and a command."""
     schemas = Schemas(namespace)
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(schemas.fill("SET ROLE {owner}"))
         for tenant, count in tenants.items():
-            for statement in (_SESSIONS, _APPROVALS, _LEDGER, _OUTCOMES):
+            for statement in (_SESSIONS, _JOBS, _ATTRIBUTES, _APPROVALS, _LEDGER, _OUTCOMES):
                 connection.execute(schemas.fill(statement), {"tenant": tenant, "count": count})
         connection.execute("RESET ROLE")
         connection.execute("VACUUM ANALYZE")

@@ -34,11 +34,13 @@ VALUES: dict[str, str | int] = {
     "workflow": "flow-3",
     "opened_by": "user-3",
     "held": 1,
+    "attributes": "customer=c-3&region=r-2",
     "id_prefix": "s-12",
     "session_id": "s-80",
     "open": 1,
     "approver": "rule-1",
     "action": "tool-2",
+    "name": "job-1",
     "reason": "reason-1",
     **{f"waiting_{kind}": 1 for kind in WAITS},
 }

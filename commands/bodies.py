@@ -6,14 +6,16 @@ from typing import Any
 
 from ..events.blobs import Blobs, fetched
 from ..events.errors import Rejected
-from ..events.keys import check_id
+from ..events.failures import JOB_FAILED
+from ..events.keys import check_id, session_of_job
 from ..events.payloads import load_json
-from ..events.records import Payload
+from ..events.records import Failure, Payload
 from ..events.verdicts import COMPLETED, DECISIONS, EDIT, FAILED, RESOLUTIONS, RESPOND
 from . import inputs
 from .models import (
     CancelSession,
     ChangeArtifact,
+    CompleteJob,
     DecideApproval,
     ReleaseSession,
     ResolveActivity,
@@ -101,6 +103,18 @@ class Bodies:
             inputs.text("comment", comment),
             None if told is None else self.payload(told, f"data of {decision}"),
         )
+
+    def job_body(self, job_id: str, result: Any = None) -> CompleteJob:
+        """The body of `Client.complete_job`."""
+        session_of_job(job_id)
+        return CompleteJob(job_id, self.payload(result, "job's result"), None)
+
+    def failed_job_body(self, job_id: str, message: str, kind: str = "") -> CompleteJob:
+        """The body of `Client.fail_job`."""
+        session_of_job(job_id)
+        type_ = inputs.name("type of the failure", kind) if kind else ""
+        failure = Failure(JOB_FAILED, type_, inputs.text("message", message), "")
+        return CompleteJob(job_id, None, failure)
 
     def artifact_body(self, artifact_id: str, version: str) -> ChangeArtifact:
         """The body of `Client.change_artifact`."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..events.attributes import why_not
 from ..events.blobs import Blobs, is_foreign, payloads_in, why_no_reference
 from ..events.errors import InvalidPayload
 from ..events.limits import KEPT_BYTES_MAX, KEPT_COMMANDS_MAX, PAYLOAD_MAX
@@ -35,6 +36,7 @@ from ..events.verdicts import (
     RESPOND,
     UNCERTAIN,
 )
+from . import jobs
 from . import models as m
 from .actors import is_reserved
 from .next_valid import why_ended
@@ -148,7 +150,8 @@ def check_unknown(command: m.Command, workflows: frozenset[str]) -> Refusal | No
             "unknown_workflow",
             f"no workflow {body.workflow!r} is loaded here (loaded: {loaded}): open one of these, or load it",
         )
-    return None
+    told = why_not(body.attributes)
+    return Refusal("scope", "invalid_attribute", told) if told else None
 
 
 def _reused(head: Head, command: m.Command, command_hash: bytes) -> Refusal | None:
@@ -209,6 +212,11 @@ def _freshness(state: State, command: m.Command) -> Refusal | None:
             return _trigger(trigger) or _message(payload, tenant) or check_room(state)
         case m.ResolveActivity() as resolving:
             return _resolution(state, resolving, tenant)
+        case m.CompleteJob() as completing:
+            refused = jobs.why_not(state, completing)
+            if refused is not None:
+                return Refusal(*refused)
+            return None if completing.result is None else _message(completing.result, tenant)
         case m.ChangeArtifact() as change:
             return _change(state, change)
         case m.ReleaseSession():

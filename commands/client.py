@@ -10,14 +10,15 @@ from __future__ import annotations
 import secrets
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Literal, Self
 
+from ..events.attributes import attributes_of
 from ..events.blobs import Blobs
 from ..events.errors import Rejected
 from ..events.headers import record_headers
-from ..events.keys import check_id, session_key
+from ..events.keys import check_id, session_key, session_of_job
 from ..events.log.protocol import Log
 from ..events.topics import Topics
 from . import inputs
@@ -86,13 +87,15 @@ class Client(Bodies):
         session_id: str | None = None,
         *,
         idempotency_key: str | None = None,
+        attributes: Mapping[str, Any] | None = None,
     ) -> Receipt:
         """Opens a session; its id is in the receipt.
 
         The id is the one given, or follows from the tenant and the `idempotency_key`, or is random. A repeat by
-        the same actor changes nothing.
+        the same actor changes nothing. `attributes` is what it is to be found by, until its workflow says more.
         """
-        return self.post(*self.opening(workflow, session_id, idempotency_key)).receipt()
+        opening = self.opening(workflow, session_id, idempotency_key, attributes)
+        return self.post(*opening).receipt()
 
     def send(
         self,
@@ -191,6 +194,20 @@ class Client(Bodies):
         """
         return self.post(session_id, self.artifact_body(artifact_id, version), command_id).receipt()
 
+    def complete_job(
+        self, job_id: str, result: Any = None, *, command_id: str | None = None
+    ) -> Receipt:
+        """Says that an external job is done, with this result (anything that is JSON); the id names its session."""
+        body = self.job_body(job_id, result)
+        return self.post(session_of_job(job_id), body, command_id).receipt()
+
+    def fail_job(
+        self, job_id: str, message: str, kind: str = "", *, command_id: str | None = None
+    ) -> Receipt:
+        """Says that an external job will not be done, and why; `kind` is a word for it, such as an error's class."""
+        body = self.failed_job_body(job_id, message, kind)
+        return self.post(session_of_job(job_id), body, command_id).receipt()
+
     def cancel(
         self, session_id: str, reason: str = "", *, command_id: str | None = None
     ) -> Receipt:
@@ -251,7 +268,11 @@ class Client(Bodies):
         return self._outlets.send(header, topic, key, encoded.value, headers)
 
     def opening(
-        self, workflow: str, session_id: str | None = None, idempotency_key: str | None = None
+        self,
+        workflow: str,
+        session_id: str | None = None,
+        idempotency_key: str | None = None,
+        attributes: Mapping[str, Any] | None = None,
     ) -> tuple[str, OpenSession, str]:
         """What `open` sends: the session's id, the body, and a command id that is the same for a repeat."""
         if session_id is not None and idempotency_key is not None:
@@ -263,8 +284,10 @@ class Client(Bodies):
         elif session_id is None:
             session_id = self._new_id()
         check_id("session id", session_id)
-        body = OpenSession(inputs.name("workflow", workflow))
+        given = attributes_of(attributes or {})
+        body = OpenSession(inputs.name("workflow", workflow), given)
         said = f"{self.tenant}/{session_id}/{workflow}/{self.actor}/{self.channel}"
+        said += "".join(f"/{one.name}={one.kind}:{one.value}" for one in given)
         return session_id, body, str(uuid.uuid5(_OPENINGS, said))
 
     def flush(self) -> None:

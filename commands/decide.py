@@ -13,7 +13,7 @@ from ..events import records as r
 from ..events import verdicts
 from ..events.limits import INBOX_BYTES_MAX, RESULTS_BYTES_SPARE, RESULTS_SPARE
 from ..events.state import MESSAGE, Head, SessionState, State, silent_from
-from . import decisions
+from . import decisions, jobs
 from . import models as m
 from .check import (
     Refusal,
@@ -64,6 +64,11 @@ def due(
         (t.due_ms, t.step, r.TimerFired(t.timer_id, t.due_ms))
         for t in state.timers
         if t.due_ms <= now_ms
+    ]
+    facts += [
+        (j.expires_at_ms, j.step, r.JobExpired(j.job_id))
+        for j in state.jobs
+        if j.expires_at_ms <= now_ms
     ]
     return min(facts, key=lambda fact: fact[:2])[2] if facts else None
 
@@ -156,12 +161,14 @@ def _external(state: State, command: m.Command, proposals: Proposals) -> list[r.
             return cancellation(state, reason)
         case m.ReleaseSession(reason=reason):
             return [r.SessionReleased(reason)]
-        case m.OpenSession(workflow=workflow):
-            return [r.SessionOpened(workflow)]
+        case m.OpenSession(workflow=workflow, attributes=attributes):
+            return [r.SessionOpened(workflow, attributes)]
         case m.ResolveActivity() as resolving:
             return [_resolved(state, resolving)]
         case m.SendSignal(name=name, data=data):
             return [r.SignalReceived(command.header.command_id, name, data)]
+        case m.CompleteJob() as completing:
+            return [jobs.completed(completing)]
         case m.StartTurn(trigger=trigger, reason=reason, data=data):
             return [r.TriggerReceived(command.header.command_id, trigger, reason, data)]
         case (
@@ -200,6 +207,7 @@ def withdrawals(state: State, told: str) -> list[r.EventBody]:
         *(r.ApprovalWithdrawn(a.proposal_id, told) for a in state.approvals),
         *(r.TimerCancelled(t.timer_id, told) for t in state.timers),
         *(r.WaitWithdrawn(receive.wait_id, told) for receive in state.receives),
+        *(r.JobWithdrawn(job.job_id, told) for job in state.jobs),
         *(
             r.ActivityCancelled(activity_id, attempt, told)
             for activity_id, attempt in _running(state)

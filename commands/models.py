@@ -8,7 +8,7 @@ wake-ups by their timer, so a repeat of those is harmless without memory.
 from __future__ import annotations
 
 from ..events.freezing import dataclass
-from ..events.records import Failure, Payload
+from ..events.records import Attribute, Failure, Payload
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +27,10 @@ class CommandHeader:
 
 @dataclass(frozen=True, slots=True)
 class OpenSession:
-    """Opens the session with the workflow of this name."""
+    """Opens the session with the workflow of this name, to be found by these attributes."""
 
     workflow: str
+    attributes: tuple[Attribute, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +152,15 @@ class ChangeArtifact:
     version: str
 
 
+@dataclass(frozen=True, slots=True)
+class CompleteJob:
+    """Says what became of an external job: its `result`, or the `failure` for which it will not be done."""
+
+    job_id: str
+    result: Payload | None
+    failure: Failure | None
+
+
 CommandBody = (
     OpenSession
     | SendMessage
@@ -166,6 +176,7 @@ CommandBody = (
     | SendSignal
     | StartTurn
     | ChangeArtifact
+    | CompleteJob
 )
 
 INTERNAL = (CompleteActivity, FailActivity, HeartbeatActivity, ReturnActivity, FireTimer)

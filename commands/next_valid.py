@@ -21,6 +21,7 @@ def next_valid(state: State) -> tuple[NextValid, ...]:
         NextValid("StartTurn", *_send(state)),
         NextValid("ResolveActivity", *_resolve(state)),
         NextValid("ChangeArtifact", *_change(state)),
+        NextValid("CompleteJob", *_complete(state)),
     )
 
 
@@ -39,6 +40,10 @@ def obligations(state: State) -> tuple[Obligation, ...]:
         *(
             (u.step, Obligation(UNCERTAIN, u.activity_id, u.name, None, "waits to be resolved"))
             for u in state.uncertain
+        ),
+        *(
+            (j.step, Obligation("job", j.job_id, j.name, j.expires_at_ms, "expires"))
+            for j in state.jobs
         ),
         *((w.step, Obligation(w.kind, w.wait_id, w.name, None, "waits")) for w in state.receives),
     ]
@@ -103,6 +108,14 @@ def _change(state: State) -> tuple[bool, str]:
     if not state.artifacts:
         return False, "the session relies on no artifact"
     return True, ", ".join(a.artifact_id for a in state.artifacts[-ARTIFACTS_SHOWN:])
+
+
+def _complete(state: State) -> tuple[bool, str]:
+    if state.ended:
+        return False, why_ended(state)
+    if not state.jobs:
+        return False, "no job is awaited"
+    return True, ", ".join(f"{j.job_id} ({j.name})" for j in state.jobs)
 
 
 def _resolve(state: State) -> tuple[bool, str]:

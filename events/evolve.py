@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from . import evolve_activities as activities
 from . import evolve_approvals as approvals
+from . import evolve_jobs as jobs
 from . import evolve_receiving as receiving
 from . import records as r
 from . import state as s
@@ -16,7 +17,7 @@ from .replacing import replace
 from .state import Head, SeenCommand, State, Status
 from .transitions import targets
 
-Obligated = approvals.Proposed | r.TimerSet | r.TimerFired | r.TimerCancelled
+Obligated = approvals.Proposed | jobs.Job | r.TimerSet | r.TimerFired | r.TimerCancelled
 
 
 def fold_head(head: Head, envelope: r.Envelope, event_hash: bytes) -> Head:
@@ -83,11 +84,19 @@ def evolve(state: State | None, event: r.Event) -> State:
         case r.TurnStarted():
             return _turn_started(state, body)
         case r.TurnContinued():
-            return replace(state, data=body.state, steps=body.steps, grants=())
+            return replace(
+                state,
+                data=body.state,
+                steps=body.steps,
+                grants=(),
+                attributes_before=state.attributes,
+            )
         case r.ReplySent() | r.VersionMarked():
             return replace(state, steps=body.step)
         case r.ArtifactRecorded():
             return replace(_relied_on(state, body), steps=body.step)
+        case r.AttributesSet():
+            return replace(state, attributes=body.attributes, steps=body.step)
         case r.ArtifactChanged():
             return _relied_on(state, body)
         case r.TurnCompleted():
@@ -133,6 +142,8 @@ def _evolve_obligation(state: State, status: str, body: Obligated, actor: str) -
         case r.TimerFired() | r.TimerCancelled():
             left = tuple(t for t in state.timers if t.timer_id != body.timer_id)
             return replace(state, status=status, timers=left)
+        case r.JobAwaited() | r.JobCompleted() | r.JobFailed() | r.JobExpired() | r.JobWithdrawn():
+            return jobs.evolve(state, status, body, actor)
         case _:
             return approvals.evolve(state, status, body, actor)
 
@@ -140,7 +151,7 @@ def _evolve_obligation(state: State, status: str, body: Obligated, actor: str) -
 def _opened(body: r.EventBody) -> State:
     if not isinstance(body, r.SessionOpened):
         raise Unfoldable(f"{type(body).__name__} cannot be a session's first event")
-    return State(workflow=body.workflow)
+    return State(workflow=body.workflow, attributes=body.attributes)
 
 
 def _turn_started(state: State, body: r.TurnStarted) -> State:
@@ -160,6 +171,7 @@ def _turn_started(state: State, body: r.TurnStarted) -> State:
         versions=body.versions,
         message=message,
         queue=queue,
+        attributes_before=state.attributes,
     )
 
 
@@ -175,6 +187,7 @@ def _turn_ended(state: State, status: str, data: r.Payload | None) -> State:
         grants=(),
         uncertain=(),
         receives=(),
+        jobs=(),
         hold=None,
         parked=(),
     )
@@ -183,7 +196,17 @@ def _turn_ended(state: State, status: str, data: r.Payload | None) -> State:
 def _ended(state: State, status: str) -> State:
     """What is left of a session to which nothing can happen: enough to know repeats, and late results."""
     ended = _turn_ended(state, status, None)
-    return replace(ended, versions=(), queue=(), decided=(), signals=(), artifacts=())
+    return replace(
+        ended,
+        versions=(),
+        queue=(),
+        decided=(),
+        signals=(),
+        artifacts=(),
+        attributes=(),
+        attributes_before=(),
+        past_jobs=(),
+    )
 
 
 def _relied_on(state: State, body: r.ArtifactRecorded | r.ArtifactChanged) -> State:

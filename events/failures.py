@@ -44,6 +44,9 @@ UNAPPROVED = "unapproved"
 FORBIDDEN = "forbidden"
 """Policy forbids this attempt whatever anybody approves, so it was not made; no worker reports this."""
 
+JOB_FAILED, JOB_EXPIRED = "job_failed", "job_expired"
+"""Of an external job: whoever does it said that it will not be done, or nobody said anything in time."""
+
 WORKER_STOPS = "worker_stops"
 """Why an attempt is given back: its worker ends, and has not begun it."""
 

@@ -10,11 +10,17 @@ import re
 from struct import unpack_from
 
 from .errors import InvalidKey
+from .keyed import keyed_hash
 
 ID_LENGTH_MAX = 128
 
 ID = re.compile(r"[A-Za-z0-9._:-]{1,128}", re.ASCII)
 """What a tenant or a session id may be. Upper and lower case differ."""
+
+JOB_TAG_BYTES = 8
+
+JOB_PLACE = re.compile(r"[1-9][0-9]{0,14}\.[1-9][0-9]{0,14}-[0-9a-f]{16}", re.ASCII)
+"""What stands behind the session in the id of a job: turn, step, and what nobody can guess."""
 
 MASK = 0xFFFFFFFF
 M = 0x5BD1E995
@@ -48,6 +54,23 @@ def split_key(key: bytes | None) -> tuple[str, str]:
 def effect_key(tenant: str, session_id: str, activity_id: str) -> str:
     """The idempotency key of an activity, `tenant/session/turn/step`; its id is `turn.step`."""
     return f"{tenant}/{session_id}/{activity_id.replace('.', '/')}"
+
+
+def job_id_of(tenant: str, session_id: str, place: str, digest_key: bytes) -> str:
+    """The id of a job that is awaited at this `turn.step`: it names its session, and nobody without the key can guess it."""
+    named = f"job/{session_key(tenant, session_id).decode()}/{place}"
+    return f"{session_id}:{place}-{keyed_hash(digest_key, named.encode())[:JOB_TAG_BYTES].hex()}"
+
+
+def session_of_job(job_id: str) -> str:
+    """The session that awaits it; `InvalidKey` where no job has such an id."""
+    session_id, colon, rest = job_id.rpartition(":")
+    if not colon or ID.fullmatch(session_id) is None or JOB_PLACE.fullmatch(rest) is None:
+        raise InvalidKey(
+            f"job id {job_id[:ID_LENGTH_MAX]!a} is not one: pass it as the session handed it out, "
+            "such as order-7:1.2-0123456789abcdef"
+        )
+    return session_id
 
 
 def attempt_id(idempotency_key: str, attempt: int) -> str:

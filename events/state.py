@@ -11,9 +11,9 @@ from collections.abc import Mapping
 
 from .contracts import WAIT
 from .freezing import dataclass
-from .records import Payload, RetryPolicy, Version
+from .records import Attribute, Payload, RetryPolicy, Version
 
-STATE_VERSION = 7
+STATE_VERSION = 9
 """Raised when the fold changes what it stores; a snapshot of another version is ignored and refolded."""
 
 DEDUPE_MAX = 1_000
@@ -39,6 +39,9 @@ TAINTS_MAX = 64
 
 ARTIFACTS_MAX = 1_000
 """Things outside whose versions are remembered per session; the one not relied on for longest is dropped."""
+
+PAST_JOBS_MAX = 64
+"""Jobs remembered that are awaited no more, so that whoever completes one late is told why it is refused."""
 
 MESSAGE = "message"
 """The `trigger` of a turn that a message starts."""
@@ -234,6 +237,25 @@ class OpenTimer:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenJob:
+    """Work elsewhere that is awaited until `expires_at_ms`."""
+
+    job_id: str
+    step: int
+    name: str
+    expires_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class PastJob:
+    """A job that is awaited no more: `completed` or `failed` by this actor, `expired` or `withdrawn`."""
+
+    job_id: str
+    end: str
+    actor: str
+
+
+@dataclass(frozen=True, slots=True)
 class ParkedCommand:
     """A command kept while the session is held, with all that its later decision needs."""
 
@@ -281,6 +303,11 @@ class State:
     signals: tuple[QueuedSignal, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
     tainted_by: tuple[str, ...] = ()
+    attributes: tuple[Attribute, ...] = ()
+    attributes_before: tuple[Attribute, ...] = ()
+    """Those with which the open stretch began: its code is told these in a replay, too."""
+    jobs: tuple[OpenJob, ...] = ()
+    past_jobs: tuple[PastJob, ...] = ()
 
     @property
     def ended(self) -> bool:
@@ -295,7 +322,7 @@ class State:
     @property
     def waits(self) -> bool:
         """Whether something is owed to the session that is not an activity."""
-        return bool(self.approvals or self.timers or self.uncertain or self.receives)
+        return bool(self.approvals or self.timers or self.uncertain or self.receives or self.jobs)
 
     @property
     def only_waits(self) -> bool:
@@ -333,6 +360,7 @@ def next_due(
     ]
     due += [(a.expires_at_ms, a.proposal_id) for a in state.approvals]
     due += [(t.due_ms, t.timer_id) for t in state.timers]
+    due += [(j.expires_at_ms, j.job_id) for j in state.jobs]
     return min(due, default=None)
 
 

@@ -23,6 +23,9 @@ _WAIT_ENDS = (
     r.TimerFired,
     r.SignalDelivered,
     r.InboxTaken,
+    r.JobCompleted,
+    r.JobFailed,
+    r.JobExpired,
     r.ActivityResolved,
     r.ActivityCompleted,  # the late result of one that was uncertain; else met in Running
     r.ActivityFailed,  # the same

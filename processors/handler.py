@@ -132,7 +132,10 @@ class CommandHandler:
             refusal = check_unknown(command, frozenset(self._app.workflows))
             if refusal is None and isinstance(command.body, m.OpenSession):
                 self._record(
-                    session, run, r.SessionOpened(command.body.workflow), command.header.actor
+                    session,
+                    run,
+                    r.SessionOpened(command.body.workflow, command.body.attributes),
+                    command.header.actor,
                 )
             return refusal
         session.listen(run.now_ms)

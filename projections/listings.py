@@ -27,13 +27,17 @@ class NotOffered(Rejected):
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One way to read a list: the filters that it takes, the columns behind the tenant in the index that serves it."""
+    """One way to read a list: the filters that it takes, the columns behind the tenant in the index that serves it.
+
+    `joined` is a view whose index it is, where that is not the list's own.
+    """
 
     filters: tuple[str, ...]
     order: tuple[str, ...]
     ranged: str | None = None
     descending: bool = True
     where: str = "true"
+    joined: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +97,7 @@ SESSIONS = Listing(
     "sessions",
     "sessions",
     "session_id, workflow, workflow_version, status, held_reason, turn, trigger, waiting_for, opened_by, opened_at, "
-    "updated_at, messages, refusals, cancel_reason, seq, escaped",
+    "updated_at, messages, refusals, cancel_reason, attributes, seq, escaped",
     (
         Route((), _BY_UPDATE, "updated"),
         Route((), ("opened_at_ms", "session_id"), "opened"),
@@ -110,6 +114,12 @@ SESSIONS = Listing(
         Route(("held",), _BY_UPDATE, "updated", where="held_reason IS NOT NULL"),
         *(Route((f"waiting_{k}",), _BY_UPDATE, "updated", where=_waiting(k)) for k in WAITS),
         Route(
+            ("attributes",),
+            ("since_ms", "found_id"),
+            where="term = %(attributes)s::text",
+            joined="terms",
+        ),
+        Route(
             ("id_prefix",),
             ("session_id",),
             descending=False,
@@ -117,9 +127,9 @@ SESSIONS = Listing(
         ),
     ),
     MappingProxyType({"updated": "updated_at_ms", "opened": "opened_at_ms"}),
-    frozenset({"updated_at_ms", "opened_at_ms"}),
+    frozenset({"updated_at_ms", "opened_at_ms", "since_ms"}),
 )
-"""Newest first; by the start of their ids in the order of these, in which `~` lies behind all that an id may hold.
+"""Newest first; by a term of attributes the one first that came to it last; by the start of their ids in the order of these, in which `~` lies behind all that an id may hold.
 
 What a page shows of a session leaves out what may be large: its last reply, its outcome, its failure.
 """
@@ -213,4 +223,28 @@ REFUSALS = Listing(
 )
 """Newest first."""
 
-LISTINGS = (SESSIONS, APPROVALS, LEDGER, REFUSALS)
+_AWAITED = "status = 'awaited'"
+_BY_DEADLINE = ("expires_at_ms", "session_id", "job_id")
+
+JOBS = Listing(
+    "jobs",
+    "jobs",
+    "session_id, job_id, turn, step, name, status, awaited_at, expires_at, ended_at, ended_by, result_digest, failure, "
+    "seq, escaped",
+    (
+        Route(("open",), _BY_DEADLINE, "expires", descending=False, where=_AWAITED),
+        Route(
+            ("open", "name"),
+            _BY_DEADLINE,
+            "expires",
+            descending=False,
+            where=f"{_AWAITED} AND {_equal('name')}",
+        ),
+        Route(("session_id",), ("job_id",), descending=False, where=_equal("session_id")),
+    ),
+    MappingProxyType({"expires": "expires_at_ms"}),
+    frozenset({"expires_at_ms"}),
+)
+"""Those that are awaited, with the next to expire first; of one session all of them."""
+
+LISTINGS = (SESSIONS, APPROVALS, LEDGER, REFUSALS, JOBS)

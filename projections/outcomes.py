@@ -21,6 +21,8 @@ ASKED: dict[type, str] = {
     r.ApprovalAnswered: "DecideApproval",
     r.ArtifactChanged: "ChangeArtifact",
     r.ActivityResolved: "ResolveActivity",
+    r.JobCompleted: "CompleteJob",
+    r.JobFailed: "CompleteJob",
     r.CancellationRequested: "CancelSession",
     r.SessionReleased: "ReleaseSession",
     r.ActivityStarted: "HeartbeatActivity",

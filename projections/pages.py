@@ -131,10 +131,11 @@ def statement_of(
         kinds = ["bigint" if column in listing.numbers else "text" for column in route.order]
         keys = ", ".join(f"%(k{n})s::{kind}" for n, kind in enumerate(kinds))
         asked.append(f"({', '.join(route.order)}) {'<' if route.descending else '>'} ({keys})")
+    joined = f"JOIN {{views}}.{route.joined} USING (tenant, session_id) " if route.joined else ""
     way = " DESC" if route.descending else ""
     statement = (
         f"SELECT {listing.columns}, {', '.join(f'{c} AS {_KEY}{c}' for c in route.order)} "  # noqa: S608 - our texts
-        f"FROM {{views}}.{listing.view} WHERE {' AND '.join(asked)} "
+        f"FROM {{views}}.{listing.view} {joined}WHERE {' AND '.join(asked)} "
         f"ORDER BY {', '.join(c + way for c in route.order)} LIMIT %(limit)s"
     )
     return statement, values

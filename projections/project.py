@@ -7,7 +7,7 @@ as well. No clock and no look-up: what a change needs is in the event. A key tha
 from __future__ import annotations
 
 from ..events import records as r
-from . import approvals, ledger, outcomes, sessions, timers
+from . import approvals, attributes, jobs, ledger, outcomes, sessions, timers
 from .rows import SESSIONS, Change
 from .sessions import RUNNING
 from .values import Values
@@ -64,10 +64,22 @@ def project(event: r.Event) -> list[Change]:
         ):
             session.row.update(RUNNING)
             return [_noted(session, envelope), outcome, approvals.decided(envelope, body)]
+        case r.SessionOpened(attributes=(_, *_) as first):
+            opened = sessions.said(session, envelope, body)
+            return [opened, outcome, *attributes.records(envelope, first, [a.name for a in first])]
+        case r.AttributesSet():
+            attributes.told(session, body.attributes)
+            found_by = attributes.records(envelope, body.attributes, body.changed)
+            return [_noted(session, envelope), outcome, *found_by]
         case r.ApprovalVoted():
             return [_noted(session, envelope), outcome, approvals.voted(envelope, body)]
         case r.ApprovalWithdrawn() | r.ApprovalVoided():
             return [_noted(session, envelope), outcome, approvals.decided(envelope, body)]
+        case r.JobAwaited() | r.JobWithdrawn():
+            return [_noted(session, envelope), outcome, jobs.record(envelope, body)]
+        case r.JobCompleted() | r.JobFailed() | r.JobExpired():
+            session.row.update(RUNNING)
+            return [_noted(session, envelope), outcome, jobs.record(envelope, body)]
         case r.TimerFired():
             session.row.update(RUNNING)
             return [_noted(session, envelope), outcome, timers.record(envelope, body)]

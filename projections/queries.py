@@ -42,6 +42,14 @@ ORDER BY updated_at DESC, tenant, session_id
 LIMIT %(limit)s
 """
 
+_FOUND = """
+SELECT s.* FROM {views}.sessions s JOIN {views}.terms t ON t.tenant = s.tenant AND t.session_id = s.session_id
+WHERE (%(tenant)s::text IS NULL OR t.tenant = %(tenant)s) AND t.term = %(term)s
+    AND (%(status)s::text IS NULL OR s.status = %(status)s)
+ORDER BY t.since_ms DESC, s.tenant, s.session_id
+LIMIT %(limit)s
+"""
+
 _APPROVALS = """
 SELECT * FROM {views}.approvals
 WHERE (%(tenant)s::text IS NULL OR tenant = %(tenant)s)
@@ -141,9 +149,16 @@ class Queries:
         self._connection.row_factory = dict_row
 
     def sessions(
-        self, *, tenant: str | None = None, status: str | None = None, limit: int = 100
+        self,
+        *,
+        tenant: str | None = None,
+        status: str | None = None,
+        term: str | None = None,
+        limit: int = 100,
     ) -> list[Answer]:
-        """Sessions, the one with the latest event first."""
+        """Sessions, the one with the latest event first; with a term of attributes the one first that came to it last."""
+        if term is not None:
+            return self.ask(_FOUND, tenant=tenant, status=status, term=term, limit=limit)
         return self.ask(_SESSIONS, tenant=tenant, status=status, session_id=None, limit=limit)
 
     def session(self, session_id: str, *, tenant: str | None = None) -> list[Answer]:

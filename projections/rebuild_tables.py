@@ -22,7 +22,17 @@ LOCK_MAX_MS = 500
 """How long a switch waits for a lock. Less than Postgres waits before it looks for a deadlock: we step back, no reader."""
 
 _FOLD = (
-    *("approvals", "chains", "escaping", "ledger", "outcomes", "project", "projector"),
+    *(
+        "approvals",
+        "attributes",
+        "chains",
+        "escaping",
+        "jobs",
+        "ledger",
+        "outcomes",
+        "project",
+        "projector",
+    ),
     *("refused", "rows", "sessions", "stretches", "timers", "values"),
 )
 """Modules that decide what rows come of the log."""

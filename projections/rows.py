@@ -20,6 +20,8 @@ SESSIONS = "sessions"
 APPROVALS = "approvals"
 LEDGER = "ledger"
 TIMERS = "timers"
+ATTRIBUTES = "attributes"
+JOBS = "jobs"
 OUTCOMES = "outcomes"
 STRETCHES = "stretches"
 ESCAPED = "escaped"
@@ -81,6 +83,7 @@ TABLES: Mapping[str, Table] = {
                 "cancel_reason": "text",
                 "refusals": "integer",
                 "command_offset": "bigint",
+                "attributes": "jsonb",
                 **dict.fromkeys(PLACES, "bigint"),
                 **_COMMON,
             },
@@ -171,6 +174,28 @@ TABLES: Mapping[str, Table] = {
             },
         ),
         Table(
+            JOBS,
+            {**_SESSION, "job_id": "text"},
+            {
+                "turn": "integer",
+                "step": "integer",
+                "name": "text",
+                "status": "text",
+                "awaited_at_ms": "bigint",
+                "expires_at_ms": "bigint",
+                "ended_at_ms": "bigint",
+                "ended_by": "text",
+                "result_digest": "text",
+                "failure": "jsonb",
+                **_COMMON,
+            },
+        ),
+        Table(
+            ATTRIBUTES,
+            {**_SESSION, "names": "text"},
+            {"kind": "text", "value": "text", "term": "text", "since_ms": "bigint", **_COMMON},
+        ),
+        Table(
             OUTCOMES,
             {**_SESSION, "command_offset": "bigint"},
             {
@@ -202,6 +227,7 @@ _COUNTS = {
     "because": "[]",
     ESCAPED: "",
     "waiting_for": "[]",
+    "attributes": "{}",
     "waits": 0,
     "next_valid": "[]",
     **dict.fromkeys(PLACES, -1),

@@ -1,10 +1,10 @@
--- Version 6 of the rows, in {tables}: filled from the log alone, so a rebuild gives the same ones. `views.sql` has what
+-- Version 7 of the rows, in {tables}: filled from the log alone, so a rebuild gives the same ones. `views.sql` has what
 -- people query. A change of these tables is a new version, filled from offset 0 beside the old one.
 
 CREATE SCHEMA IF NOT EXISTS {tables};
 CREATE SCHEMA IF NOT EXISTS {views};
 COMMENT ON SCHEMA {views} IS 'Wakeful: what is known of each agent session. Read only; written by the projector.';
-COMMENT ON SCHEMA {tables} IS 'Wakeful: rows behind the views, version 6. Not for queries.';
+COMMENT ON SCHEMA {tables} IS 'Wakeful: rows behind the views, version 7. Not for queries.';
 
 -- Whose rows a login is shown: see `tenants`. It is not from the log, so it lies beside the views, and a rebuild leaves it.
 CREATE TABLE IF NOT EXISTS {views}.logins (
@@ -96,6 +96,7 @@ CREATE TABLE IF NOT EXISTS {tables}.sessions (
     cancel_reason text,
     refusals integer NOT NULL,
     command_offset bigint NOT NULL,
+    attributes jsonb NOT NULL,
     stretch_seq bigint NOT NULL,
     stretch_offset bigint NOT NULL,
     event_offset bigint NOT NULL,
@@ -118,6 +119,7 @@ CREATE INDEX IF NOT EXISTS sessions_wait_timer ON {tables}.sessions (tenant, upd
 CREATE INDEX IF NOT EXISTS sessions_wait_uncertain ON {tables}.sessions (tenant, updated_at_ms, session_id) WHERE waits & 8 <> 0;
 CREATE INDEX IF NOT EXISTS sessions_wait_signal ON {tables}.sessions (tenant, updated_at_ms, session_id) WHERE waits & 16 <> 0;
 CREATE INDEX IF NOT EXISTS sessions_wait_inbox ON {tables}.sessions (tenant, updated_at_ms, session_id) WHERE waits & 32 <> 0;
+CREATE INDEX IF NOT EXISTS sessions_wait_job ON {tables}.sessions (tenant, updated_at_ms, session_id) WHERE waits & 64 <> 0;
 
 -- Where a session's events lie, but for the newest stretch, which is in the session's row: see `stretches`.
 CREATE TABLE IF NOT EXISTS {tables}.stretches (
@@ -233,6 +235,43 @@ CREATE TABLE IF NOT EXISTS {tables}.timers (
     PRIMARY KEY (tenant, session_id, timer_id)
 );
 CREATE INDEX IF NOT EXISTS timers_open ON {tables}.timers (tenant, due_ms) WHERE status = 'set';
+
+CREATE TABLE IF NOT EXISTS {tables}.jobs (
+    tenant text COLLATE "C" NOT NULL,
+    session_id text COLLATE "C" NOT NULL,
+    job_id text COLLATE "C" NOT NULL,
+    turn integer,
+    step integer,
+    name text,
+    status text,
+    awaited_at_ms bigint,
+    expires_at_ms bigint,
+    ended_at_ms bigint,
+    ended_by text,
+    result_digest text,
+    failure jsonb,
+    seq bigint NOT NULL,
+    escaped text NOT NULL,
+    PRIMARY KEY (tenant, session_id, job_id)
+);
+CREATE INDEX IF NOT EXISTS jobs_open ON {tables}.jobs (tenant, expires_at_ms, session_id, job_id) WHERE status = 'awaited';
+CREATE INDEX IF NOT EXISTS jobs_open_by_name ON {tables}.jobs (tenant, name, expires_at_ms, session_id, job_id) WHERE status = 'awaited';
+
+-- By what sessions are found: a row for each attribute, and for each pair of them, under its names. Its term is null once it holds
+-- no more. Rows change with their attribute alone, and not with each event, so a page is in the order of that.
+CREATE TABLE IF NOT EXISTS {tables}.attributes (
+    tenant text COLLATE "C" NOT NULL,
+    session_id text COLLATE "C" NOT NULL,
+    names text COLLATE "C" NOT NULL,
+    kind text,
+    value text,
+    term text COLLATE "C",
+    since_ms bigint NOT NULL,
+    seq bigint NOT NULL,
+    escaped text NOT NULL,
+    PRIMARY KEY (tenant, session_id, names)
+);
+CREATE INDEX IF NOT EXISTS attributes_by_term ON {tables}.attributes (tenant, term, since_ms, session_id) WHERE term IS NOT NULL;
 
 CREATE TABLE IF NOT EXISTS {tables}.outcomes (
     tenant text COLLATE "C" NOT NULL,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..events import records as r
 from ..events.state import Status
-from . import escaping
+from . import attributes, escaping
 from .rows import SESSIONS, Change
 from .values import Values
 
@@ -12,7 +12,15 @@ RUNNING = {"status": Status.RUNNING, "waiting_for": "[]", "waits": 0}
 
 _NONE_LEFT = {"waiting_for": "[]", "waits": 0, "next_valid": "[]"}
 
-WAITS = {"activity": 1, "approval": 2, "timer": 4, "uncertain": 8, "signal": 16, "inbox": 32}
+WAITS = {
+    "activity": 1,
+    "approval": 2,
+    "timer": 4,
+    "uncertain": 8,
+    "signal": 16,
+    "inbox": 32,
+    "job": 64,
+}
 """Each kind of wait as a bit of the column `waits`, for which there are indexes."""
 
 Said = (
@@ -56,6 +64,8 @@ def said(session: Values, envelope: r.Envelope, body: Said) -> Change:
             row["turn"] = 0
             session.text("opened_by", envelope.actor)
             session.text("workflow", body.workflow)
+            if body.attributes:
+                attributes.told(session, body.attributes)
     return session.change(SESSIONS, heard=envelope.cause.offset)
 
 

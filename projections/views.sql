@@ -12,7 +12,7 @@ CREATE OR REPLACE VIEW {views}.sessions WITH (security_invoker = true) AS
             WHERE l.tenant = s.tenant AND l.session_id = s.session_id AND l.untrusted
                 AND l.resolved_by IS NULL AND (l.status = 'completed' OR l.status = 'failed' AND l.worker <> '')
         ) AS tainted_by,
-        opened_at_ms, updated_at_ms, waits
+        opened_at_ms, updated_at_ms, waits, attributes
     FROM {tables}.sessions s;
 COMMENT ON VIEW {views}.sessions IS 'One row per agent session: where it stands and what it waits for.';
 COMMENT ON COLUMN {views}.sessions.tenant IS 'Whose session it is.';
@@ -24,7 +24,7 @@ COMMENT ON COLUMN {views}.sessions.status IS 'Opened, Running, Waiting, Suspende
 COMMENT ON COLUMN {views}.sessions.held_reason IS 'Why the session cannot go on; null unless it is held. An operator releases it.';
 COMMENT ON COLUMN {views}.sessions.held_detail IS 'The same in a sentence.';
 COMMENT ON COLUMN {views}.sessions.turn IS 'The turn it is in, or was in last; 0 before the first.';
-COMMENT ON COLUMN {views}.sessions.waiting_for IS 'What it awaits: kind (activity, approval, timer, uncertain, signal, inbox), id, name, expires_at_ms and what happens then.';
+COMMENT ON COLUMN {views}.sessions.waiting_for IS 'What it awaits: kind (activity, approval, timer, uncertain, signal, inbox, job), id, name, expires_at_ms and what happens then.';
 COMMENT ON COLUMN {views}.sessions.next_valid IS 'Commands that may be applied, and why the others may not, as of its last wait.';
 COMMENT ON COLUMN {views}.sessions.opened_by IS 'Who opened it.';
 COMMENT ON COLUMN {views}.sessions.opened_at IS 'When it was opened, on the log''s clock.';
@@ -43,7 +43,56 @@ COMMENT ON COLUMN {views}.sessions.tainted_by IS 'Activities whose result, or fa
 COMMENT ON COLUMN {views}.sessions.command_offset IS 'Offset in the commands topic of its latest command that left an event: what was sent before is in this row.';
 COMMENT ON COLUMN {views}.sessions.opened_at_ms IS 'The same as opened_at in milliseconds, as it is indexed: filter and sort by this one where there are many rows.';
 COMMENT ON COLUMN {views}.sessions.updated_at_ms IS 'The same as updated_at in milliseconds, as it is indexed: filter and sort by this one where there are many rows.';
-COMMENT ON COLUMN {views}.sessions.waits IS 'What it waits for as bits, as they are indexed (waits & 2 <> 0): 1 activity, 2 approval, 4 timer, 8 uncertain, 16 signal, 32 inbox.';
+COMMENT ON COLUMN {views}.sessions.waits IS 'What it waits for as bits, as they are indexed (waits & 2 <> 0): 1 activity, 2 approval, 4 timer, 8 uncertain, 16 signal, 32 inbox, 64 job.';
+COMMENT ON COLUMN {views}.sessions.attributes IS 'What it is found by, as an object. To filter by one, join the view terms, which is indexed.';
+
+CREATE OR REPLACE VIEW {views}.jobs WITH (security_invoker = true) AS
+    SELECT tenant, session_id, job_id, turn, step, name, status, {tables}.log_time(awaited_at_ms) AS awaited_at,
+        {tables}.log_time(expires_at_ms) AS expires_at, {tables}.log_time(ended_at_ms) AS ended_at, ended_by,
+        result_digest, failure, seq, escaped, expires_at_ms
+    FROM {tables}.jobs;
+COMMENT ON VIEW {views}.jobs IS 'One row per external job: work that somebody else does, and that a session awaits or awaited.';
+COMMENT ON COLUMN {views}.jobs.tenant IS 'Whose session it is.';
+COMMENT ON COLUMN {views}.jobs.session_id IS 'The session that awaits it.';
+COMMENT ON COLUMN {views}.jobs.job_id IS 'What a completion names.';
+COMMENT ON COLUMN {views}.jobs.turn IS 'The turn that awaits it.';
+COMMENT ON COLUMN {views}.jobs.step IS 'The step of that turn.';
+COMMENT ON COLUMN {views}.jobs.name IS 'What the workflow calls it.';
+COMMENT ON COLUMN {views}.jobs.status IS 'awaited, completed, failed, expired, or withdrawn: nobody waits for it any more.';
+COMMENT ON COLUMN {views}.jobs.awaited_at IS 'Since when it is awaited.';
+COMMENT ON COLUMN {views}.jobs.expires_at IS 'Until when.';
+COMMENT ON COLUMN {views}.jobs.ended_at IS 'When it was completed, failed, expired or was withdrawn; null while it is awaited.';
+COMMENT ON COLUMN {views}.jobs.ended_by IS 'Who said what became of it; null where nobody did.';
+COMMENT ON COLUMN {views}.jobs.result_digest IS 'Of its result, hex; null where there is none.';
+COMMENT ON COLUMN {views}.jobs.failure IS 'Why it will not be done; null unless the status is failed.';
+COMMENT ON COLUMN {views}.jobs.seq IS 'The session''s event that changed this row last.';
+COMMENT ON COLUMN {views}.jobs.escaped IS 'Columns whose text holds what Postgres cannot: backslash doubled, \u0000 for the character.';
+COMMENT ON COLUMN {views}.jobs.expires_at_ms IS 'The same as expires_at in milliseconds, as it is indexed: filter and sort by this one where there are many rows.';
+
+CREATE OR REPLACE VIEW {views}.attributes WITH (security_invoker = true) AS
+    SELECT tenant, session_id, names AS name, kind, value, {tables}.log_time(since_ms) AS since, since_ms, seq, escaped
+    FROM {tables}.attributes WHERE term IS NOT NULL AND kind IS NOT NULL;
+COMMENT ON VIEW {views}.attributes IS 'One row per attribute of a session: what it is found by.';
+COMMENT ON COLUMN {views}.attributes.tenant IS 'Whose session it is.';
+COMMENT ON COLUMN {views}.attributes.session_id IS 'The session, within its tenant.';
+COMMENT ON COLUMN {views}.attributes.name IS 'The name of the attribute.';
+COMMENT ON COLUMN {views}.attributes.kind IS 'text, integer, number, boolean or timestamp.';
+COMMENT ON COLUMN {views}.attributes.value IS 'Its value as a text, by which it is compared.';
+COMMENT ON COLUMN {views}.attributes.since IS 'When it came to this value.';
+COMMENT ON COLUMN {views}.attributes.since_ms IS 'The same as since in milliseconds, as it is indexed: filter and sort by this one where there are many rows.';
+COMMENT ON COLUMN {views}.attributes.seq IS 'The session''s event that changed this row last.';
+COMMENT ON COLUMN {views}.attributes.escaped IS 'Columns whose text holds what Postgres cannot: backslash doubled, \u0000 for the character.';
+
+CREATE OR REPLACE VIEW {views}.terms WITH (security_invoker = true) AS
+    SELECT tenant, session_id, term, {tables}.log_time(since_ms) AS since, since_ms, session_id AS found_id
+    FROM {tables}.attributes WHERE term IS NOT NULL;
+COMMENT ON VIEW {views}.terms IS 'One row per attribute of a session, and one per pair of attributes: to be joined with sessions, filtered by term and sorted by since_ms.';
+COMMENT ON COLUMN {views}.terms.tenant IS 'Whose session it is.';
+COMMENT ON COLUMN {views}.terms.session_id IS 'The session, within its tenant.';
+COMMENT ON COLUMN {views}.terms.term IS 'customer=ivo, or two by name: customer=ivo&order=1009. In values % is %25, & is %26 and = is %3D.';
+COMMENT ON COLUMN {views}.terms.since IS 'When the session came to be found so.';
+COMMENT ON COLUMN {views}.terms.since_ms IS 'The same as since in milliseconds, as it is indexed: filter and sort by this one where there are many rows.';
+COMMENT ON COLUMN {views}.terms.found_id IS 'The same as session_id, under a name that a join leaves alone: sort by it behind since_ms.';
 
 CREATE OR REPLACE VIEW {views}.approvals WITH (security_invoker = true) AS
     SELECT tenant, session_id, proposal_id, turn, step, action, contract, arguments, digest, approver, status,
@@ -189,16 +238,19 @@ CREATE OR REPLACE VIEW {views}.timers WITH (security_invoker = true) AS
         UNION ALL
         SELECT tenant, session_id, 'retry', activity_id, action, queue, since_ms, retry_due_ms, seq, escaped
         FROM {tables}.ledger WHERE status = 'retrying'
+        UNION ALL
+        SELECT tenant, session_id, 'job', job_id, name, NULL, awaited_at_ms, expires_at_ms, seq, escaped
+        FROM {tables}.jobs WHERE status = 'awaited'
     ) d
     JOIN {tables}.sessions s ON s.tenant = d.tenant AND s.session_id = d.session_id;
 COMMENT ON VIEW {views}.timers IS 'One row per open deadline: what ends, for whom, and when.';
 COMMENT ON COLUMN {views}.timers.tenant IS 'Whose session it is.';
 COMMENT ON COLUMN {views}.timers.session_id IS 'The session, within its tenant.';
 COMMENT ON COLUMN {views}.timers.workflow IS 'What the session runs.';
-COMMENT ON COLUMN {views}.timers.kind IS 'timer (a sleep ends), approval (a proposal expires), activity (it must have ended) or retry (its next attempt is due).';
-COMMENT ON COLUMN {views}.timers.id IS 'The timer, proposal or activity.';
-COMMENT ON COLUMN {views}.timers.name IS 'The action that it is about; null for a timer.';
-COMMENT ON COLUMN {views}.timers.for_whom IS 'Who is waited for: the approver rule, or the queue whose workers run the activity; null for a timer, which waits for nobody.';
+COMMENT ON COLUMN {views}.timers.kind IS 'timer (a sleep ends), approval (a proposal expires), activity (it must have ended), retry (its next attempt is due) or job (it expires).';
+COMMENT ON COLUMN {views}.timers.id IS 'The timer, proposal, activity or job.';
+COMMENT ON COLUMN {views}.timers.name IS 'The action or job that it is about; null for a timer.';
+COMMENT ON COLUMN {views}.timers.for_whom IS 'Who is waited for: the approver rule, or the queue whose workers run the activity; null for a timer, which waits for nobody, and for a job.';
 COMMENT ON COLUMN {views}.timers.since IS 'When it was set.';
 COMMENT ON COLUMN {views}.timers.due_at IS 'When it is due, on the log''s clock.';
 COMMENT ON COLUMN {views}.timers.held IS 'Whether its session is held: then nothing happens before it is released.';

@@ -30,6 +30,10 @@ UNKNOWN = ("unknown_session", "unknown_proposal")
 
 NEXT_STEPS = {
     "not_uncertain": "see 'wakeful activity list {session_id}'",
+    **dict.fromkeys(
+        ("unknown_job", "job_completed", "job_failed", "job_expired", "job_withdrawn"),
+        "see 'wakeful job list {session_id}'",
+    ),
     "already_settled": "see 'wakeful activity list {session_id}'",
     "wrong_result": "give --completed what the tool would have returned",
     "not_held": "see 'wakeful session show {session_id}'",

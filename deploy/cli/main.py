@@ -24,6 +24,7 @@ from . import (
     audit,
     doctor,
     explaining,
+    jobs,
     keys,
     ledger,
     letters,
@@ -75,6 +76,7 @@ app.add_typer(access.app, name="access", rich_help_panel=RUN)
 app.add_typer(sessions.app, name="session", rich_help_panel=ASK)
 app.add_typer(approvals.app, name="approval", rich_help_panel=ASK)
 app.add_typer(activities.app, name="activity", rich_help_panel=ASK)
+app.add_typer(jobs.app, name="job", rich_help_panel=ASK)
 app.command("signal", rich_help_panel=ASK)(arrivals.signal)
 app.command("top", rich_help_panel=LOOK)(watch.top)
 app.command("tail", rich_help_panel=LOOK)(tail.tail)

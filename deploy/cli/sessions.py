@@ -41,12 +41,17 @@ def open_(
     idempotency_key: Annotated[
         str | None, typer.Option(help="Derive the id from this: a repeat opens nothing new.")
     ] = None,
+    attribute: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="What it is to be found by; may be repeated."),
+    ] = None,
     actor: Actor = None,
     detach: Detach = False,
     as_json: AsJson = False,
 ) -> int:
     """Open a session and print its id."""
     from ...commands.client import random_id
+    from . import typed
     from .asking import ask_and_tell
 
     given = settings()
@@ -54,12 +59,13 @@ def open_(
         raise Stopped(
             Exit.USAGE, "give --session or --idempotency-key, not both: the id follows from the key"
         )
+    attributes = typed.attributes(attribute or [])
     own = session_id
     if own is None:
         own = _derived(given, idempotency_key) if idempotency_key is not None else random_id()
     code = ask_and_tell(
         own,
-        lambda client: client.open(workflow, own),
+        lambda client: client.open(workflow, own, attributes=attributes),
         actor=actor,
         detach=detach,
         as_json=as_json,
@@ -165,18 +171,24 @@ def list_(
             help="Opened, Running, Waiting, Suspended, Recovering, Completed, Failed, Cancelled."
         ),
     ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="With this attribute; may be given twice."),
+    ] = None,
     limit: Annotated[int, typer.Option(help="Rows at most.")] = 50,
     as_json: AsJson = False,
 ) -> None:
-    """List sessions, the one with the latest event first."""
+    """List sessions, the one with the latest event first; with --where the newest match first."""
+    from ...events import attributes
     from .context import queries
     from .output import note, table, write_json
 
     given = settings()
     check_limit(limit, most=1_000)
     wanted = None if status is None else _status(status)
+    term = attributes.wanted(where) if where else None
     with queries(given) as views:
-        rows = views.sessions(tenant=given.tenant, status=wanted, limit=limit)
+        rows = views.sessions(tenant=given.tenant, status=wanted, term=term, limit=limit)
     if as_json:
         write_json(rows)
         return
@@ -195,7 +207,8 @@ def list_(
         ],
     )
     if not rows:
-        note(f"no sessions{' ' + wanted if wanted else ''} of tenant {given.tenant}")
+        with_them = f" with {' and '.join(where)}" if where else ""
+        note(f"no sessions{' ' + wanted if wanted else ''} of tenant {given.tenant}{with_them}")
 
 
 @app.command("artifact")

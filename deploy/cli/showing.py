@@ -80,6 +80,7 @@ def show_session(found: Found, *, as_json: bool) -> None:
                 ("workflow", f"{row['workflow']} v{row['workflow_version'] or '-'}"),
                 ("status", f"{row['status']}{held}"),
                 ("held because", last_line(row["held_detail"] or "")),
+                ("attributes", ", ".join(f"{n}={v}" for n, v in row["attributes"].items())),
                 ("turn", f"{row['turn']}{_occasion(row)}"),
                 ("messages", row["messages"]),
                 ("refusals", row["refusals"] or None),

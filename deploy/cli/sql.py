@@ -29,7 +29,7 @@ def sql(
 ) -> None:
     """Ask the views in SQL: a read-only transaction in which their names need no schema.
 
-    The views are sessions, approvals, ledger, activities, timers, outcomes, refusals, lag; docs/sql.md has ten questions.
+    The views are sessions, approvals, ledger, activities, timers, outcomes, refusals, attributes, lag; docs/sql.md has ten questions.
     """
     from .context import queries
     from .output import note, table, write_json

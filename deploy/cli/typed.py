@@ -31,6 +31,29 @@ def text(what: str, given: str) -> str:
     return given
 
 
+def attributes(given: list[str]) -> dict[str, Any]:
+    """By name, of `NAME=VALUE`: a number or a boolean where it is written as JSON has it, else a text."""
+    found: dict[str, Any] = {}
+    for one in given:
+        name, equals, value = one.partition("=")
+        if not equals or name in found:
+            why = "is given twice" if name in found else "is not NAME=VALUE"
+            raise Stopped(
+                Exit.USAGE,
+                f"attribute {one[:SHOWN_MAX]!a} {why}: write it like customer=ivo, each name once",
+            )
+        found[name] = _scalar(text("--attribute", value))
+    return found
+
+
+def _scalar(value: str) -> Any:
+    try:
+        found = json.loads(value)
+    except ValueError:
+        return value
+    return found if isinstance(found, bool | int | float) else value
+
+
 def json_value(what: str, given: str) -> Any:
     """A JSON value; '-' reads it from stdin."""
     found = text(what, given)

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+)
 
 from ...commands.check import NAME_LENGTH_MAX
 from ...events.limits import TEXT_MAX
@@ -22,10 +31,14 @@ class Body(BaseModel):
 
 
 class Opening(Body):
-    """A session of this workflow; its id follows from the Idempotency-Key, or is random, where none is given."""
+    """A session of this workflow; its id follows from the Idempotency-Key, or is random, where none is given.
+
+    `attributes` is what it is to be found by, until its workflow says more.
+    """
 
     workflow: Name
     session_id: SessionId | None = None
+    attributes: dict[str, StrictBool | StrictInt | StrictFloat | StrictStr] = {}
 
 
 class Message(Body):
@@ -77,6 +90,20 @@ class Resolution(Body):
     resolution: Literal["completed", "failed"]
     result: JsonValue = None
     comment: Text = ""
+
+
+class JobFailure(Body):
+    """Why a job will not be done; `type` is a word for it, such as an error's class."""
+
+    message: Text
+    type: Annotated[str, Field(max_length=NAME_LENGTH_MAX)] = ""
+
+
+class Completion(Body):
+    """What became of an external job: its result, any JSON, or a failure."""
+
+    result: JsonValue = None
+    failure: JobFailure | None = None
 
 
 class Accepted(BaseModel):

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from ...commands.client import Client
-from ...commands.models import CommandBody
+from ...commands.models import CommandBody, CompleteJob
+from ...events.keys import session_of_job
 from . import bodies as b
-from .asking import Approver, Asker, Operator, Shared, Viewer
+from .asking import Approver, Asker, Deliverer, Operator, Shared, Viewer
 from .delivering import Asked, deliver, keyed_id
 from .fates import fate_of
 from .principals import Principal
 from .problems import Problem
 from .terms import Said
+
+JOB_ID_MAX = 200
+"""Characters of a session's id, and of what follows it in that of a job."""
 
 ANSWERS: dict[int | str, dict[str, Any]] = {
     200: {"model": b.Fate, "description": "Its verdict, where `Prefer: wait` asked for it."},
@@ -63,11 +67,24 @@ def reused() -> Problem:
     )
 
 
+def completion(
+    client: Client, job_id: str, result: Any, failure: b.JobFailure | None, *, given: bool
+) -> CompleteJob:
+    """The body of a completion; `Problem` 422 where it says both, or neither."""
+    if (failure is not None) == given:
+        came = "a result and a failure" if given else "neither a result nor a failure"
+        told = f"job {job_id!a} came with {came}: give one of the two, and null as the result of one that has none"
+        raise Problem(422, "wrong_completion", told)
+    if failure is not None:
+        return client.failed_job_body(job_id, failure.message, failure.type)
+    return client.job_body(job_id, result)
+
+
 @router.post("/sessions", status_code=202)
 def open_session(said: b.Opening, ask: Ask, asker: Asker) -> JSONResponse:
     """Opens a session of a workflow."""
     session_id, body, command_id = ask.client(asker).opening(
-        said.workflow, said.session_id or ask.id(asker)
+        said.workflow, said.session_id or ask.id(asker), attributes=said.attributes
     )
     return ask.deliver(asker, session_id, body, ask.id(asker) or command_id)
 
@@ -130,6 +147,19 @@ def resolve_activity(
         activity_id, said.resolution, said.result, said.comment
     )
     return ask.deliver(operator, session_id, body)
+
+
+@router.post("/jobs/{job_id}/complete", status_code=202)
+def complete_job(
+    job_id: Annotated[str, Path(max_length=JOB_ID_MAX)],
+    said: b.Completion,
+    ask: Ask,
+    deliverer: Deliverer,
+) -> JSONResponse:
+    """Says what became of an external job: its result, or why it will not be done."""
+    given = "result" in said.model_fields_set
+    body = completion(ask.client(deliverer), job_id, said.result, said.failure, given=given)
+    return ask.deliver(deliverer, session_of_job(job_id), body)
 
 
 @status.get("/sessions/{session_id}/commands/{command_id}")

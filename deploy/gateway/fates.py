@@ -30,6 +30,7 @@ NEXT_STEPS = {
     "not_uncertain": "GET the session for the activities that are",
     "already_settled": "GET the session for what became of it",
     "wrong_result": "give as 'result' what the tool would have returned, with 'completed' alone",
+    "unknown_job": "GET /v1/jobs with this session_id for those that are awaited",
     "not_held": "GET the session: it goes on by itself",
     "wrong_digest": "GET the approval, look at the action as it is now, and decide with its digest",
 }

@@ -1,4 +1,4 @@
-"""Hooks: who else may send signals, each by its own secret or keys. A file, read again when it changes.
+"""Hooks: who else may send signals or complete external jobs, each by its own secret or keys. A file, read again when it changes.
 
 ```json
 {"hooks": {"payments": {"tenant": "local", "session": "{/order/id}", "signal": "paid", "secret": "32 characters or more"}}}
@@ -9,6 +9,8 @@
 | `tenant` | whose sessions |
 | `session` | the session's id; `{/order/id}` is a JSON pointer into the body |
 | `signal` | the signal's name |
+| `job` | instead of both: the id of an external job, made like the session's; the body is its result |
+| `failure` | with it: a JSON pointer; where the body has a text there, the job has failed with it |
 | `secret` | what a delivery is signed with (HMAC-SHA-256); a list while it is being replaced |
 | `jwks` | instead of it: the public keys of a detached JWS |
 | `bearer` | instead of both: true, for a sender that shows an API key of this tenant with the role `hook` and signs nothing |
@@ -55,8 +57,10 @@ class Hook(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
     tenant: str
-    session: Annotated[str, Field(min_length=1, max_length=400)]
-    signal: str
+    session: Annotated[str, Field(max_length=400)] = ""
+    signal: str = ""
+    job: Annotated[str, Field(max_length=400)] = ""
+    failure: Annotated[str, Field(pattern=r"^(/[^/]+)*$", max_length=400)] = ""
     secret: tuple[SecretStr, ...] = ()
     jwks: KeySet | None = None
     bearer: bool = False
@@ -70,7 +74,7 @@ class Hook(BaseModel):
     @field_validator("signal")
     @classmethod
     def _signal(cls, value: str) -> str:
-        return inputs.name("signal", value)
+        return inputs.name("signal", value) if value else value
 
     @field_validator("secret", mode="before")
     @classmethod
@@ -100,6 +104,23 @@ class Hook(BaseModel):
                 "give one of secret, jwks and bearer: somebody must vouch for a delivery"
             )
         return self
+
+    @model_validator(mode="after")
+    def _aimed(self) -> Hook:
+        if bool(self.session) != bool(self.signal) or bool(self.signal) == bool(self.job):
+            raise ValueError("give session and signal, or job: what is a delivery for?")
+        if self.failure and not self.job:
+            raise ValueError("failure goes with job: a signal has its whole body")
+        return self
+
+    def job_of(self, body: Any) -> str:
+        """The id of the job that this delivery is about; `Problem` 422 where the body does not say."""
+        return _POINTER.sub(lambda match: _text_at(body, match[1]), self.job)
+
+    def failure_of(self, body: Any) -> str | None:
+        """Why the job has failed, by this delivery; null where it says nothing of the kind."""
+        found = _at(body, self.failure) if self.failure else None
+        return found if isinstance(found, str) and found else None
 
     def session_of(self, body: Any) -> str:
         """The id of the session that this delivery is for; `Problem` 422 where the body does not say."""
@@ -132,7 +153,11 @@ def read_hooks(path: Path) -> dict[str, Hook]:
     raise Stopped(Exit.USAGE, f"the hooks in {path} cannot be used ({told}): mend the file")
 
 
-def _text_at(body: Any, pointer: str) -> str:
+class _Nothing:
+    """What is where nothing is."""
+
+
+def _at(body: Any, pointer: str) -> Any:
     value = body
     for part in pointer[1:].split("/"):
         name = part.replace("~1", "/").replace("~0", "~")
@@ -141,7 +166,14 @@ def _text_at(body: Any, pointer: str) -> str:
         elif isinstance(value, list) and name.isdecimal() and int(name[:9]) < len(value):
             value = value[int(name[:9])]
         else:
-            raise _no_session(pointer, "there is nothing")
+            return _Nothing
+    return value
+
+
+def _text_at(body: Any, pointer: str) -> str:
+    value = _at(body, pointer)
+    if value is _Nothing:
+        raise _no_session(pointer, "there is nothing")
     if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
         return str(value)
     raise _no_session(pointer, f"there is {type(value).__name__} and no text")

@@ -9,7 +9,7 @@ when the action is carried out.
 | `user` | see; open sessions, send messages, signals, triggers |
 | `approver` | see; decide approvals |
 | `operator` | all of it, and cancel, release, resolve, and deal with dead letters |
-| `hook` | deliver webhooks, and nothing else |
+| `hook` | deliver webhooks and complete external jobs, and nothing else |
 """
 
 from __future__ import annotations

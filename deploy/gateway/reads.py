@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Response
+from pydantic import Field, model_validator
 
+from ...events.attributes import wanted as term_of
 from ...events.errors import InvalidKey
 from ...events.keys import check_id
 from ...projections import listings
@@ -30,6 +32,9 @@ Status = Literal[
 AT_REST = frozenset({"Waiting", "Suspended"})
 """Statuses in which what may be asked next is as the session's last rest had it."""
 
+ATTRIBUTE = "attribute."
+"""Before the name of an attribute, in the address."""
+
 LISTED_MAX = 200
 """Approvals and doubts that one session's answer has."""
 
@@ -41,16 +46,42 @@ class SessionsAsked(PageAsked):
     workflow: Text | None = None
     opened_by: Text | None = None
     held: Literal["true"] | None = None
-    waiting: Literal["activity", "approval", "timer", "uncertain", "signal", "inbox"] | None = None
+    waiting: (
+        Literal["activity", "approval", "timer", "uncertain", "signal", "inbox", "job"] | None
+    ) = None
     id_prefix: Text | None = None
+    attribute: Annotated[
+        list[Text],
+        Field(
+            default_factory=list,
+            description="One or two, as name=value; or each as attribute.NAME=VALUE.",
+        ),
+    ]
     updated_since: Time = None
     updated_until: Time = None
     opened_since: Time = None
     opened_until: Time = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _by_name(cls, given: Any) -> Any:
+        """`attribute.customer=ivo` is the same as `attribute=customer=ivo`."""
+        if not isinstance(given, dict):
+            return given
+        named = {key: value for key, value in given.items() if key.startswith(ATTRIBUTE)}
+        told = given.get("attribute", [])
+        told = [told] if isinstance(told, str) else [*told]
+        for key, value in named.items():
+            values = [value] if isinstance(value, str) else value
+            told += [f"{key.removeprefix(ATTRIBUTE)}={one}" for one in values]
+        return {**{k: v for k, v in given.items() if k not in named}, "attribute": told}
+
     def wanted(self) -> dict[str, str | int]:
         """See `PageAsked`; each kind of wait is a filter of its own."""
         wanted = super().wanted()
+        del wanted["attribute"]
+        if self.attribute:
+            wanted["attributes"] = term_of(self.attribute)
         kind = wanted.pop("waiting", None)
         return wanted if kind is None else {**wanted, f"waiting_{kind}": 1}
 
@@ -89,6 +120,20 @@ class LedgerAsked(PageAsked):
     session_id: Text | None = None
     requested_since: Time = None
     requested_until: Time = None
+
+
+class JobsAsked(PageAsked):
+    """Filters of external jobs: those that are awaited, or all of a session."""
+
+    name: Text | None = None
+    session_id: Text | None = None
+    expires_since: Time = None
+    expires_until: Time = None
+
+    def wanted(self) -> dict[str, str | int]:
+        """See `PageAsked`."""
+        wanted = super().wanted()
+        return wanted if "session_id" in wanted else {**wanted, "open": 1}
 
 
 class RefusalsAsked(PageAsked):
@@ -165,6 +210,12 @@ def ledger(
 ) -> dict[str, Any]:
     """Consequential steps, the newest first: who asked, who approved, how each ended."""
     return found(views, cursors, listings.LEDGER, asked.wanted(), asked)
+
+
+@router.get("/jobs")
+def jobs(asked: Annotated[JobsAsked, Query()], views: Views, cursors: Signing) -> dict[str, Any]:
+    """External jobs that are awaited, the next to expire first; or all of a session."""
+    return found(views, cursors, listings.JOBS, asked.wanted(), asked)
 
 
 @router.get("/refusals")

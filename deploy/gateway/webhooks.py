@@ -1,4 +1,4 @@
-"""Webhooks: a service outside says that something has happened; a signed delivery becomes one signal, once.
+"""Webhooks: a service outside says that something has happened; a signed delivery becomes one signal, or completes one job, once.
 
 | header | what |
 |---|---|
@@ -26,6 +26,8 @@ from joserfc.errors import JoseError
 from pydantic import JsonValue
 
 from ...commands.check import NAME_LENGTH_MAX
+from ...commands.models import CommandBody
+from ...events.keys import session_of_job
 from .algorithms import ALGORITHMS, key_for
 from .asking import Shared, principal_of
 from .commands import ANSWERS
@@ -59,7 +61,7 @@ def receive_delivery(
     wakeful_timestamp: Annotated[str, Header()] = "",
     wakeful_signature: Annotated[str, Header()] = "",
 ) -> JSONResponse:
-    """Takes a delivery that is signed by the hook's secret or key, as a signal to a session."""
+    """Takes a delivery that is signed by the hook's secret or key: a signal to a session, or the end of an external job."""
     found = shared.hooks.find(hook)
     raw: bytes = request.scope[BODY]
     signed = f"{wakeful_timestamp}.{wakeful_delivery}.".encode("utf-8", "replace") + raw
@@ -87,9 +89,20 @@ def _delivered(
     delivery: str,
     request: Request,
 ) -> JSONResponse:
-    session_id = hook.session_of(said)
+    client = shared.client(who)
+    body: CommandBody
+    if hook.job:
+        job_id, failed = hook.job_of(said), hook.failure_of(said)
+        session_id = session_of_job(job_id)
+        body = (
+            client.job_body(job_id, said)
+            if failed is None
+            else client.failed_job_body(job_id, failed)
+        )
+    else:
+        session_id = hook.session_of(said)
+        body = client.signal_body(hook.signal, said)
     name = f"{len(who.tenant)}:{who.tenant}{len(who.actor)}:{who.actor}{delivery}"
-    body = shared.client(who).signal_body(hook.signal, said)
     terms = Terms(wait_s=wait_s(request.headers.getlist("prefer")))
     command_id = str(uuid.uuid5(_DELIVERIES, name))
     return deliver(shared, who, Asked(session_id, body, terms, command_id, _reused))

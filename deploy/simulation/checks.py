@@ -35,7 +35,7 @@ from ...projections.audit import CHECKS, Evidence, asked_by, evidence_from_log
 from ...projections.audit.blobs import stored
 from ...projections.audit.folds import refold
 from ...projections.audit.history import History
-from . import arriving, deciding, executing
+from . import arriving, deciding, elsewhere, executing
 from .admitting import versions_are_current
 from .copying import Copied, copies_are_dead, sessions_lie_at_home
 from .flooding import others_are_let_in
@@ -127,6 +127,7 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
     findings.extend("silence", arriving.silence(events))
     findings.extend("progress", arriving.progress(events, world.starts))
     findings.extend("I26r", arriving.reads_are_free(events))
+    findings.extend("told", elsewhere.jobs(events, commands))
     findings.extend("verdicts", arriving.verdicts(events, load))
     findings.extend("steps", arriving.steps_go_on(events))
     findings.extend("I18", _recorded_work_is_not_redone(world, evidence))

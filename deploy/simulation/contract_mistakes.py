@@ -22,8 +22,8 @@ from ...processors.handler import CommandHandler
 from ...processors.session import WORKFLOW_ENDS, Session
 from ...processors.workflow import advance as advancing
 from ...processors.workflow.advance import Position, withdrawals
-from ...processors.workflow.asking import TurnContext
 from ...processors.workflow.errors import ActivityError, Uncertain
+from ...processors.workflow.stepping import TurnContext
 
 _REQUESTED, _RETRIED, _RECEIVE = activities._requested, activities._retried, receiving.evolve
 _CONTEXT, _TASK_OF = advancing.context_of, effects.task_of

@@ -32,6 +32,7 @@ from .admitting import ADMISSION_MUTANTS
 from .approval_mutants import APPROVAL_MUTANTS
 from .contract_mutants import CONTRACT_MUTANTS
 from .copying import COPY_MUTANTS
+from .elsewhere_mutants import ELSEWHERE_MUTANTS
 from .flooding import FLOOD_MUTANTS
 from .gate_mutants import GATE_MUTANTS
 from .identity_mistakes import IDENTITY_MUTANTS
@@ -178,6 +179,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *CONTRACT_MUTANTS,
     *ADMISSION_MUTANTS,
     *APPROVAL_MUTANTS,
+    *ELSEWHERE_MUTANTS,
     *POLICY_MUTANTS,
     *GATE_MUTANTS,
     *IDENTITY_MUTANTS,

@@ -77,6 +77,10 @@ def _asks(body: r.ApprovalRequested) -> str:
     return f", since {'; '.join(body.because)}" if body.because else ""
 
 
+def _attributes(body: r.AttributesSet) -> str:
+    return ", ".join(f"{one.name}={one.value}" for one in body.attributes) or "nothing"
+
+
 def _names(ids: tuple[str, ...]) -> str:
     return ", ".join(ids) or "none"
 
@@ -92,6 +96,10 @@ OPENS: Mapping[type, tuple[str, Tell]] = {
     ),
     r.TimerSet: ("timer_id", lambda _, b: f"set a timer for {when(b.due_ms)}"),
     r.SignalAwaited: ("wait_id", lambda _, b: f"asked for signal {b.name}"),
+    r.JobAwaited: (
+        "job_id",
+        lambda _, b: f"asked for job {b.name}, until {when(b.expires_at_ms)}",
+    ),
     r.InboxAwaited: ("wait_id", lambda _, b: f"asked for messages{' to come' if b.wait else ''}"),
 }
 """Facts that begin a line: the field with the id under which it goes on, and its words."""
@@ -146,6 +154,13 @@ GOES_ON: Mapping[type, tuple[str, Tell]] = {
     r.TimerFired: ("timer_id", lambda *_: ": it fired"),
     r.TimerCancelled: ("timer_id", lambda _, b: f": no longer wanted{_noted(b.reason)}"),
     r.SignalDelivered: ("wait_id", lambda _, b: f": it came ({_said(b.data)})"),
+    r.JobCompleted: (
+        "job_id",
+        lambda e, b: f": {e.actor} said that it is done ({_said(b.result)})",
+    ),
+    r.JobFailed: ("job_id", lambda e, b: f": {e.actor} said that it failed ({_why(b.failure)})"),
+    r.JobExpired: ("job_id", lambda *_: ": nobody said in time what became of it"),
+    r.JobWithdrawn: ("job_id", lambda _, b: f": no longer wanted{_noted(b.reason)}"),
     r.InboxTaken: (
         "wait_id",
         lambda _, b: (
@@ -158,7 +173,7 @@ GOES_ON: Mapping[type, tuple[str, Tell]] = {
 """Facts that go on with a line."""
 
 SETTLES = (
-    *(r.ActivityCompleted, r.ActivityFailed),
+    *(r.ActivityCompleted, r.ActivityFailed, r.JobCompleted, r.JobFailed),
     *(r.ApprovalGranted, r.ApprovalRejected, r.ApprovalAnswered),
 )
 """Facts after which it is said how long it took."""
@@ -179,6 +194,7 @@ ALONE: Mapping[type, Tell] = {
     r.TurnContinued: lambda _, b: f"went on from the top of its function, stretch {b.stretch}",
     r.VersionMarked: lambda _, b: f"took the new side of change {b.change}",
     r.ArtifactRecorded: lambda _, b: f"relied on {b.artifact_id}, version {b.version}",
+    r.AttributesSet: lambda _, b: f"is found by {_attributes(b)}",
     r.ArtifactChanged: lambda e, b: f"{e.actor} said that {b.artifact_id} is {b.version} now",
     r.SessionCompleted: lambda _, b: f"the session ended with {_said(b.outcome)}",
     r.SessionFailed: lambda _, b: f"the session failed ({_why(b.failure)})",

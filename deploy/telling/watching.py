@@ -39,7 +39,7 @@ TOLD_BY = (
 )
 """Facts that say something of an approval and its action."""
 
-FROM_OUTSIDE = frozenset({"approval", "uncertain", "signal", "inbox"})
+FROM_OUTSIDE = frozenset({"approval", "uncertain", "signal", "inbox", "job"})
 """Waits that somebody has to end. Timers and activities go on by themselves."""
 
 

@@ -27,6 +27,12 @@ SUMMARIES: dict[str, tuple[str, ...]] = {
     "TurnContinued": ("turn", "stretch", "steps"),
     "VersionMarked": ("change",),
     "ArtifactRecorded": ("artifact_id", "version"),
+    "AttributesSet": ("attributes", "changed"),
+    "JobAwaited": ("job_id", "name", "expires_at_ms"),
+    "JobCompleted": ("job_id", "result"),
+    "JobFailed": ("job_id", "failure"),
+    "JobExpired": ("job_id",),
+    "JobWithdrawn": ("job_id", "reason"),
     "TriggerReceived": ("trigger", "reason", "data"),
     "SignalReceived": ("name", "data"),
     "SignalAwaited": ("name",),
@@ -147,6 +153,8 @@ def wanting(kind: str, id_: str, name: str, session_id: str, *, why: str = "") -
             return f"activity {name} is uncertain{doubt}; resolve it with {how}"
         case "signal":
             return f"waiting for signal {name}: 'wakeful signal {session_id} {quote(name)} JSON'"
+        case "job":
+            return f"waiting for job {name}: 'wakeful job complete {id_} JSON'"
         case "inbox":
             return f"waiting for a message: 'wakeful session send {session_id} TEXT'"
         case "approval":

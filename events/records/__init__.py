@@ -16,8 +16,19 @@ from .approvals import (
     ApprovalWithdrawn,
 )
 from .control import PolicyPublished, PolicySeen, RoleMembers, ToolArgument
-from .envelope import Cause, Envelope, Failure, NextValid, Obligation, Payload, RetryPolicy, Version
+from .envelope import (
+    Attribute,
+    Cause,
+    Envelope,
+    Failure,
+    NextValid,
+    Obligation,
+    Payload,
+    RetryPolicy,
+    Version,
+)
 from .event import Event, EventBody
+from .jobs import JobAwaited, JobCompleted, JobExpired, JobFailed, JobWithdrawn
 from .obligations import (
     ActivityCancelled,
     ActivityCompleted,
@@ -48,6 +59,7 @@ from .receiving import (
 from .session import (
     ArtifactChanged,
     ArtifactRecorded,
+    AttributesSet,
     CancellationRequested,
     CommandParked,
     CommandRefused,
@@ -100,6 +112,8 @@ __all__ = [
     "ArtifactChanged",
     "ArtifactRecorded",
     "AttemptOver",
+    "Attribute",
+    "AttributesSet",
     "CancellationRequested",
     "Cause",
     "CommandParked",
@@ -110,6 +124,11 @@ __all__ = [
     "Failure",
     "InboxAwaited",
     "InboxTaken",
+    "JobAwaited",
+    "JobCompleted",
+    "JobExpired",
+    "JobFailed",
+    "JobWithdrawn",
     "JournalChunk",
     "LateResultRecorded",
     "MessageReceived",

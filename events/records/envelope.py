@@ -53,6 +53,15 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True)
+class Attribute:
+    """Something to find the session by: `kind` is text, integer, number, boolean or timestamp, `value` how it is told."""
+
+    name: str
+    kind: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
 class Obligation:
     """Something the session owes or awaits; `expires_at_ms` is when, and `expiry` what happens then."""
 

@@ -14,6 +14,7 @@ from .approvals import (
     ApprovalWithdrawn,
 )
 from .envelope import Envelope
+from .jobs import JobAwaited, JobCompleted, JobExpired, JobFailed, JobWithdrawn
 from .obligations import (
     ActivityCancelled,
     ActivityCompleted,
@@ -43,6 +44,7 @@ from .receiving import (
 from .session import (
     ArtifactChanged,
     ArtifactRecorded,
+    AttributesSet,
     CancellationRequested,
     CommandParked,
     CommandRefused,
@@ -112,6 +114,12 @@ EventBody = (
     | ApprovalVoided
     | ApprovalAnswered
     | ArtifactChanged
+    | AttributesSet
+    | JobAwaited
+    | JobCompleted
+    | JobFailed
+    | JobExpired
+    | JobWithdrawn
 )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..freezing import dataclass
-from .envelope import Failure, NextValid, Obligation, Payload, Version
+from .envelope import Attribute, Failure, NextValid, Obligation, Payload, Version
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,6 +11,7 @@ class SessionOpened:
     """A conversation exists; nothing runs until its first message or trigger."""
 
     workflow: str
+    attributes: tuple[Attribute, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,19 @@ class VersionMarked:
     turn: int
     step: int
     change: str
+
+
+@dataclass(frozen=True, slots=True)
+class AttributesSet:
+    """The turn said by what the session is to be found: `attributes` are all that it has now, by name.
+
+    `changed` names those that were set to something else, or removed.
+    """
+
+    turn: int
+    step: int
+    attributes: tuple[Attribute, ...]
+    changed: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from .actors import DIGEST_KEY, Scene
 from .boards import Board
 from .forgers import TENANT, Forger
 from .workload import QUEUES, script
+from .yards import MAN, Yard
 
 FLOODER = "flood"
 FLOODED = session_key(FLOODER, "f0")
@@ -71,6 +72,7 @@ class Clients:
         self._released: Counter[str] = Counter()
         self._resolver = arrivals.Resolver(scene, self._send)
         self._signaller = arrivals.Signaller(self._send)
+        self._yard = Yard(scene, self._from_the_yard)
 
     def step(self) -> None:
         """Reads what came out, and does one thing more, or lets one letter arrive."""
@@ -84,7 +86,9 @@ class Clients:
                 self._kept.append(proposal)
             else:
                 self._decide(proposal)
-        elif rng.random() < 0.5 and self._resolver.step():
+        elif (rng.random() < 0.5 and self._resolver.step()) or (
+            self._yard.works and self._yard.step()
+        ):
             pass
         elif self._kept and self._scene.clock.ms > (self._kept[0].expires_at_ms or 0) - 200:
             self._answer(self._kept.pop(0), APPROVE)  # at the last moment, or just after it
@@ -129,6 +133,7 @@ class Clients:
             elif roll < 0.8:
                 self._answer(proposal, APPROVE if roll < 0.55 else REJECT)
         self._resolver.calm_step()
+        self._yard.calm_step()
         if (turn := self._board.turn()) is not None:
             self._send(turn[0], m.OpenSession("player"), actor="ann")
             self._send(turn[0], self._said(turn[1]), actor="ann")
@@ -146,7 +151,7 @@ class Clients:
     def busy(self) -> bool:
         """Whether something is still to be done."""
         self._listen()
-        return bool(self._letters or self._fresh or self._resolver.busy)
+        return bool(self._letters or self._fresh or self._resolver.busy or self._yard.busy)
 
     def _ask(self) -> None:
         rng = self._scene.rng
@@ -187,7 +192,7 @@ class Clients:
             self._be_hostile(session_id)
 
     def _message(self) -> m.SendMessage:
-        return self._said(self._board.script(script(self._scene.rng)))
+        return self._said(self._yard.script(self._board.script(script(self._scene.rng))))
 
     def _said(self, text: str) -> m.SendMessage:
         return m.SendMessage(put_payload({"text": text}, TENANT, DIGEST_KEY, self._scene.blobs))
@@ -264,6 +269,9 @@ class Clients:
 
     def _from_member(self, session_id: str, body: m.CommandBody, actor: str) -> None:
         self._send(session_id, body, actor=actor)
+
+    def _from_the_yard(self, session_id: str, body: m.CommandBody) -> None:
+        self._send(session_id, body, actor=MAN)
 
     def _decide_wrongly(self, session_id: str) -> None:
         """An old proposal, one that never was, none at all, or one of another session."""

@@ -80,6 +80,8 @@ class Downstream:
     clock: VirtualClock = field(default_factory=VirtualClock)
     calls: int = 0
     effects: dict[str, str] = field(default_factory=dict)
+    hired: list[str] = field(default_factory=list)
+    """The ids of jobs that were handed out, in order."""
     attempts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     called: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     bank: Bank = field(init=False)
@@ -101,6 +103,12 @@ class Downstream:
         """Done once per key; a repeat gets the first receipt."""
         self.attempts[key] += 1
         return self.effects.setdefault(key, f"receipt {len(self.effects) + 1} for {what}")
+
+    def hire(self, key: str, job_id: str) -> str:
+        """A job is handed to somebody else, once per key."""
+        if key not in self.effects:
+            self.hired.append(job_id)
+        return self.pay(key, f"job {job_id}")
 
 
 class World:

@@ -18,6 +18,7 @@ from ..workflow.errors import (
     UnapprovedAction,
     Uncertain,
     VerificationFailed,
+    WrongResult,
     WrongSignal,
 )
 from ..workflow.turn import Turn
@@ -29,6 +30,7 @@ from .tools import (
     crunch,
     flaky,
     fragile,
+    hire,
     pay,
     rebate,
     refund,
@@ -193,6 +195,35 @@ async def _receive(turn: Turn, step: str, argument: str) -> None:
                 await turn.complete({"outcome": "ok"}, verify=check_outcome.call(argument))
             except VerificationFailed:
                 await turn.say("not yet")
+        case _:
+            await _elsewhere(turn, step, argument)
+
+
+async def _elsewhere(turn: Turn, step: str, argument: str) -> None:
+    match step:
+        case "found":  # set, set again, and taken back
+            await turn.attributes({"mood": argument, "turn": turn.number, "size": 1.5})
+            await turn.attributes({"mood": argument})
+            await turn.sleep(0.2)
+            if argument == "gone":
+                await turn.attributes({"mood": None})
+        case "job":  # handed out before it is awaited
+            job = turn.job("dig", within=float(argument), expect=int)
+            try:
+                await turn.run(hire.call(job.id))
+                await turn.say(f"{await job}")
+            except (ActivityError, WrongResult) as error:
+                await turn.say(str(error))
+        case "errand":  # nobody waits for it to the end
+            await turn.run(hire.call(turn.job("errand", within=float(argument)).id))
+        case "contract":  # of two jobs the first that ends counts
+            one, other = turn.job("one", within=float(argument)), turn.job("other", within="1s")
+            try:
+                await turn.gather(turn.run(hire.call(one.id)), turn.run(hire.call(other.id)))
+                won = await turn.first(one, other)
+                await turn.say(f"{won.index} {won.value}")
+            except ActivityError as error:
+                await turn.say(str(error))
         case _:
             await turn.say(f"{step}?")
 

@@ -197,6 +197,12 @@ async def check_outcome(mood: str, *, key: str) -> bool:
     return mood == "yes" or (mood == "later" and World.downstream.call(turn) > 1)
 
 
+@activity(contract=Write(idempotent=True), timeout="5s", schedule_to_close="6s")
+async def hire(job_id: str, *, key: str) -> str:
+    """Hands a job to somebody else, who is told its id."""
+    return World.downstream.hire(key, job_id)
+
+
 ACTIVITIES = (
     think,
     stuck,
@@ -213,4 +219,5 @@ ACTIVITIES = (
     wire,
     crunch,
     check_outcome,
+    hire,
 )

@@ -205,8 +205,10 @@ STEPS = (
     | r.TimerSet
     | r.SignalAwaited
     | r.InboxAwaited
+    | r.JobAwaited
     | r.ReplySent
     | r.ArtifactRecorded
+    | r.AttributesSet
     | r.VersionMarked
 )
 """Facts that are the record of a step."""

@@ -7,9 +7,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ...commands import inputs
+from ...events.attributes import attributes_of
 from ...events.errors import InvalidPayload, Rejected
 from ...events.keys import check_id
-from ...events.records import Payload
+from ...events.records import Attribute, Payload
 from .errors import Misuse
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -47,6 +48,14 @@ def data(what: str, value: object, payload: Callable[[object], Payload]) -> Payl
     except InvalidPayload as error:
         told = f"{what} is a text, or anything that is JSON, got {shown(value)}"
         raise Misuse(f"{told}: {error}") from error
+
+
+def attributes(values: object) -> tuple[Attribute, ...]:
+    """What a session is found by."""
+    try:
+        return attributes_of({} if values is None else values)
+    except Rejected as error:
+        raise Misuse(str(error)) from error
 
 
 def yes_or_no(what: str, given: object) -> bool:

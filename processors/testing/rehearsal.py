@@ -11,7 +11,7 @@ from ...commands import models as m
 from ...commands.actors import ENGINE
 from ...events import records as r
 from ...events.contracts import ONCE
-from ...events.failures import RAISED
+from ...events.failures import JOB_FAILED, RAISED
 from ...events.keys import attempt_id
 from ...events.payloads import storable_text
 from ...events.state import OpenApproval, Uncertain
@@ -49,6 +49,7 @@ def rehearse(
     credentials: Any = None,
     starts_at: datetime = STARTS_AT,
     session_id: str = "session-1",
+    attributes: Mapping[str, Any] | None = None,
     always_replay: bool = True,
 ) -> Rehearsal:
     """Opens a session of the workflow and returns the hand that drives it.
@@ -56,7 +57,7 @@ def rehearse(
     `activities` puts fakes in the place of activities, by name: a function, an exception to raise, a list with one
     answer per call, `NO_ANSWER`, or the value itself. An activity without a fake runs its real function, with what
     `credentials` gives it: a function of its `Access`, or the credentials themselves; by default the app's provider.
-    A fake that takes `credentials` gets them, too, and for others nobody is asked. With `always_replay` the workflow is rebuilt from its history before every step, which finds what replay would.
+    A fake that takes `credentials` gets them, too, and for others nobody is asked. `attributes` is what the session is found by from the start. With `always_replay` the workflow is rebuilt from its history before every step, which finds what replay would.
     """
     provider = provider_of(credentials)
     app = cast(declared, credentials=provider)
@@ -66,18 +67,20 @@ def rehearse(
     engine = Engine(app, given.session_id(session_id), now_ms, always_replay=replays)
     stage = Stage(app, DIGEST_KEY, engine.blobs, provider)
     stage.fake(given.fakes(activities))
-    return Rehearsal(engine, stage, name)
+    return Rehearsal(engine, stage, name, given.attributes(attributes))
 
 
 class Rehearsal(Story):
     """One session. Each call returns when nothing is left to do at this moment: it waits, rests or has ended."""
 
-    def __init__(self, engine: Engine, stage: Stage, workflow: str) -> None:
+    def __init__(
+        self, engine: Engine, stage: Stage, workflow: str, attributes: tuple[r.Attribute, ...] = ()
+    ) -> None:
         super().__init__(engine, stage)
         self._tasks: deque[r.ActivityTask] = deque()
         self._unanswered: list[r.ActivityTask] = []
         self._interrupted: set[StepAt] = set()
-        self._command(m.OpenSession(workflow), actor="customer")
+        self._command(m.OpenSession(workflow, attributes), actor="customer")
 
     def send(self, message: Any, *, by: str = "customer") -> None:
         """Sends a message: its text, or anything that is JSON (`text` in an object is `message.text` in the workflow)."""
@@ -160,6 +163,16 @@ class Rehearsal(Story):
             payload = self._engine.payload(found)
             body = m.ResolveActivity(doubt.activity_id, COMPLETED, payload, comment)
         self._command(body, actor=by)
+
+    def complete_job(self, name: str | None, result: Any = None, *, by: str = "service") -> None:
+        """Says that an external job is done; `name` (the job's, or its id) where several are awaited."""
+        payload = self._data("a job's result", result)
+        self._command(m.CompleteJob(self._job_id(name), payload, None), actor=by)
+
+    def fail_job(self, name: str | None, message: str, *, by: str = "service") -> None:
+        """Says that an external job will not be done, and why."""
+        failure = r.Failure(JOB_FAILED, "", given.sentence("message", message), "")
+        self._command(m.CompleteJob(self._job_id(name), None, failure), actor=by)
 
     def cancel(self, reason: str = "no longer wanted", *, by: str = "customer") -> None:
         """Stops the session for good."""
@@ -280,6 +293,13 @@ class Rehearsal(Story):
         known = [(u.name, u.activity_id, u) for u in self._state.uncertain]
         return self._the_one("activity", UNCERTAIN, name, known)
 
+    def _job_id(self, name: str | None) -> str:
+        """That of the job which is meant; one that is none of these is the engine's to refuse."""
+        if name is not None and all(name != job.name for job in self._state.jobs):
+            return given.text("the id of a job", name)
+        known = [(job.name, job.job_id, job.job_id) for job in self._state.jobs]
+        return self._the_one("job", "awaited", name, known)
+
     def _the_one(self, what: str, how: str, name: str | None, known: list[tuple[str, str, T]]) -> T:
         """The one that is meant, by name or id."""
         found = [one for one in known if name in (None, one[0], one[1])]
@@ -289,7 +309,7 @@ class Rehearsal(Story):
         if not found:
             raise Misuse(f"no {what} {about}is {how}: {self._told()}")
         ids = ", ".join(f"{found_id} ({found_name})" for found_name, found_id, _ in found)
-        many = {"approval": "approvals", "activity": "activities"}[what]
+        many = {"approval": "approvals", "activity": "activities", "job": "jobs"}[what]
         raise Misuse(f"several {many} {about}are {how}: name one of {ids}")
 
     def _skip_to(self, target_ms: int) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from ...commands.next_valid import next_valid, obligations
 from ...events import records as r
+from ...events.attributes import plain
 from ...events.payloads import load_json
 from ...events.state import Hold, State
 from ..stored_json import read_json
@@ -81,6 +82,12 @@ class Story:
     def tainted_by(self) -> tuple[str, ...]:
         """The activities that have brought in content which nobody vouches for, by name."""
         return self._state.tainted_by
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """What the session is found by, as the views show it; of one that has ended, too."""
+        ends = [b for b in self.events if isinstance(b, r.SessionOpened | r.AttributesSet)]
+        return {one.name: plain(one) for one in ends[-1].attributes} if ends else {}
 
     @property
     def waits(self) -> tuple[r.Obligation, ...]:

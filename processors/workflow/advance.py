@@ -16,12 +16,12 @@ from ...events import freezing
 from ...events import records as r
 from ...events.state import State, Status
 from .answers import read_message
-from .asking import TurnContext
 from .claims import CLAIM_FAULTS, Claims, held_by
 from .definitions import Message, Workflow
 from .driver import Stretch
 from .facts import INFORMS, RESOLVES, STARTS, is_asked
 from .replay import Divergence, rebuild
+from .stepping import TurnContext
 
 TURN_ENDED = "the turn ended"
 """Why the engine withdraws what is open when a workflow ends its turn."""
@@ -151,6 +151,7 @@ def context_of(position: Position, facts: Facts) -> TurnContext:
         steps,
         facts.blobs,
         position.state.requester,
+        position.state.attributes_before,
     )
 
 
@@ -175,6 +176,7 @@ def _complete(body: r.EventBody, state: State) -> r.EventBody:
                 activities=(),
                 uncertain=(),
                 receives=(),
+                jobs=(),
             )
             return replace(body, next_valid=next_valid(after))
         case r.SessionCompleted() | r.SessionFailed():

@@ -8,11 +8,12 @@ from typing import Any
 
 from ...events import freezing
 from ...events import records as r
+from ...events.failures import JOB_EXPIRED
 from ...events.payloads import load_json
 from ...events.state import MESSAGE
 from ...events.verdicts import ANSWERED, APPROVED, EXPIRED, REJECTED
 from .definitions import Message
-from .errors import ActivityError, Uncertain
+from .errors import ActivityError, JobError, Uncertain
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,11 @@ def answer_of(event: r.Event, asked: Asked, handed: Handed) -> Answer | None:
             return Answer(body.timer_id)
         case r.SignalDelivered():
             return Answer(body.wait_id, body.data)
+        case r.JobCompleted():
+            return Answer(body.job_id, body.result)
+        case r.JobFailed() | r.JobExpired():
+            job = asked(body.job_id)
+            return _of_job(body, job) if isinstance(job, r.JobAwaited) else None
         case r.InboxTaken():
             return Answer(body.wait_id, [_message(taken, handed) for taken in body.messages])
         case (
@@ -74,6 +80,13 @@ def answer_of(event: r.Event, asked: Asked, handed: Handed) -> Answer | None:
             return _of_activity(body, request) if isinstance(request, r.ActivityRequested) else None
         case _:
             return None
+
+
+def _of_job(body: r.JobFailed | r.JobExpired, job: r.JobAwaited) -> Answer:
+    if isinstance(body, r.JobFailed):
+        return Answer(body.job_id, error=JobError(job.name, body.failure))
+    told = "nobody said in time what became of it"
+    return Answer(body.job_id, error=JobError(job.name, r.Failure(JOB_EXPIRED, "", told, "")))
 
 
 def read_message(

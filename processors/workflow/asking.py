@@ -1,17 +1,16 @@
-"""What a turn asks for: builds the facts, numbers the steps, and keeps the waits and what ends them.
+"""What a turn asks for: builds the facts, and knows what ends its waits.
 
 Nothing here runs user code; `driver.py` does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from ...events import records as r
-from ...events.blobs import Blobs
+from ...events.attributes import InvalidAttribute, attribute, changed, check_count, check_name
 from ...events.errors import InvalidPayload, PayloadTooLarge
 from ...events.keys import effect_key
 from ...events.payloads import action_digest, approval_terms
@@ -22,10 +21,8 @@ from .answers import Answer, answer_of
 from .claims import Claims
 from .errors import UnapprovedAction, WorkflowMisuse
 from .facts import describe
+from .stepping import Stepping, TurnContext
 from .waits import Step
-
-STEPS_PER_ACTIVATION_MAX = 1_000
-"""Steps between two waits; a loop that never waits ends here instead of filling the log."""
 
 STRETCH_ENDS = "the stretch ended"
 """Why what lost in `first`, and runs on, is cancelled by `again`."""
@@ -39,46 +36,22 @@ LOST = "another wait was over first"
 """Why `first` lets a wait go."""
 
 
-@dataclass(frozen=True, slots=True)
-class TurnContext:
-    """What identifies the stretch that is driven, the key for digests of its data, and the store of what is large.
-
-    `stretch` counts the `again`s of the turn so far, `steps` those that were asked for before it; `requester` is whose
-    message the turn answers.
-    """
-
-    tenant: str
-    session_id: str
-    turn: int
-    digest_key: bytes
-    stretch: int = 0
-    steps: int = 0
-    blobs: Blobs | None = None
-    requester: str = ""
-
-
-class Asking:
+class Asking(Stepping):
     """The asked-for half of a stretch; `Turn` calls it."""
 
     def __init__(self, context: TurnContext) -> None:
-        self.context = context
+        super().__init__(context)
         self.claims = Claims(context.tenant, context.digest_key, context.blobs)
-        self.now_ms = 0
-        self.steps = context.steps
         self.ahead: Ahead = LIVE
-        self._asked: list[r.EventBody] = []
-        self._waits: dict[str, tuple[r.EventBody, Step]] = {}
         self._grants: list[r.ApprovalRequested] = []
         self._relied: dict[str, str] = {}
         """What this stretch relies on, in the version that holds now."""
+        self._attributes = context.attributes
         self._lost: set[str] = set()
         self._undos: set[str] = set()
         self.misuse = ""
         """What this activation did that no workflow may: it is held, whatever its function catches."""
-        self._letting_go = False
         self._changes: dict[str, bool] = {}
-        self._over: str | None = None
-        """What ends this stretch once the function returns: nothing may be asked for after it."""
 
     def run(self, action: Action[Any], *, on_uncertain: str) -> Step:
         """Asks for the action to be run; see `Turn.run`."""
@@ -160,24 +133,6 @@ class Asking:
             ),
         )
 
-    def sleep(self, duration_ms: int) -> Step:
-        """Asks for a timer; see `Turn.sleep`."""
-        turn, step = self.context.turn, self._next_step()
-        timer_id = f"{turn}.{step}"
-        return self._wait(timer_id, r.TimerSet(timer_id, turn, step, self.now_ms + duration_ms))
-
-    def signal(self, name: str) -> Step:
-        """Asks for a signal; see `Turn.signal`."""
-        turn, step = self.context.turn, self._next_step()
-        wait_id = f"{turn}.{step}"
-        return self._wait(wait_id, r.SignalAwaited(wait_id, turn, step, name))
-
-    def inbox(self, *, wait: bool) -> Step:
-        """Asks for the messages that queue; see `Turn.inbox`."""
-        turn, step = self.context.turn, self._next_step()
-        wait_id = f"{turn}.{step}"
-        return self._wait(wait_id, r.InboxAwaited(wait_id, turn, step, wait))
-
     def payload(self, value: Any) -> r.Payload:
         """The value as it is stored."""
         return self.claims.payload(value)
@@ -191,6 +146,24 @@ class Asking:
         """Records a version that the turn relies on; see `Turn.artifact`."""
         self._relied[artifact_id] = version
         self._ask(r.ArtifactRecorded(self.context.turn, self._next_step(), artifact_id, version))
+
+    def attributes(self, values: Mapping[str, Any]) -> None:
+        """Records by what the session is to be found; see `Turn.attributes`. What changes nothing is no step."""
+        try:
+            known = {one.name: one for one in self._attributes}
+            for name, value in values.items():
+                if value is None:
+                    known.pop(check_name(name), None)
+                else:
+                    one = attribute(name, value)
+                    known[one.name] = one
+            after = check_count(known.values())
+        except InvalidAttribute as error:
+            raise WorkflowMisuse(f"turn.attributes: {error.message}") from error
+        names = changed(self._attributes, after)
+        if names:
+            self._attributes = after
+            self._ask(r.AttributesSet(self.context.turn, self._next_step(), after, names))
 
     def version(self, change: str) -> bool:
         """Which side of a change this stretch takes; see `Turn.version` and `ahead.py`."""
@@ -234,6 +207,8 @@ class Asking:
                 body = r.ApprovalWithdrawn(asked.proposal_id, LOST)
             case r.SignalAwaited() | r.InboxAwaited():
                 body = r.WaitWithdrawn(asked.wait_id, LOST)
+            case r.JobAwaited():
+                body = r.JobWithdrawn(asked.job_id, LOST)
             case r.ActivityRequested() if cancel and not self._undoes_on(asked.activity_id):
                 body = r.ActivityCancelled(asked.activity_id, asked.attempt, LOST)
             case _:
@@ -295,12 +270,6 @@ class Asking:
         step.value, step.error, step.done = self.claims.handed(answer.value), answer.error, True
         return step
 
-    def _wait(self, wait_id: str, asked: r.EventBody) -> Step:
-        self._ask(asked)
-        step = Step(wait_id, abandoned=self._letting_go)
-        self._waits[wait_id] = (asked, step)
-        return step
-
     def _use_grant(
         self, action: Action[Any], arguments: r.Payload
     ) -> tuple[str, r.ApprovalRequested | None]:
@@ -344,21 +313,3 @@ class Asking:
         data = self.claims.bytes_of(arguments)
         digest = action_digest(activity.name, activity.contract.word, data, approver, key, terms)
         return digest, arguments
-
-    def _next_step(self) -> int:
-        if self._over is not None:
-            raise WorkflowMisuse(
-                f"a step was asked for after {self._over}: {self._over} comes last, then return the state"
-            )
-        if len(self._asked) >= STEPS_PER_ACTIVATION_MAX:
-            told = f"{STEPS_PER_ACTIVATION_MAX} steps were asked for without a wait: await a result in that loop"
-            raise WorkflowMisuse(told)
-        self.steps += 1
-        return self.steps
-
-    def _ask(self, body: r.EventBody) -> None:
-        self._asked.append(body)
-
-    def _take(self) -> list[r.EventBody]:
-        asked, self._asked = self._asked, []
-        return asked

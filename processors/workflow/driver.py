@@ -23,7 +23,7 @@ from ...events.shown import name_of, shown, worded
 from ..activities.definitions import Action, WrongArguments
 from ..stored_json import read_json
 from .ahead import LIVE, VERIFICATION_FAILED, Ahead
-from .asking import Asking, TurnContext
+from .asking import Asking
 from .claims import CLAIM_FAULTS
 from .definitions import Message, Workflow
 from .errors import (
@@ -32,9 +32,11 @@ from .errors import (
     VerificationFailed,
     WorkflowMisuse,
     WorkflowStuck,
+    WrongResult,
     WrongSignal,
 )
 from .leaving import leaving
+from .stepping import TurnContext
 from .turn import Turn
 from .waits import Several, Step, misused_by
 
@@ -165,6 +167,9 @@ class Stretch(Asking):
         except WrongSignal as error:
             told = f"workflow {self._workflow.name}: {error}; it is not lost: each release gives it to this turn again"
             return [self._hold("wrong_signal", storable_text(told, DETAIL_MAX))]
+        except WrongResult as error:
+            told = f"workflow {self._workflow.name}: {error}; it is not lost: each release gives it to this turn again"
+            return [self._hold("wrong_result", storable_text(told, DETAIL_MAX))]
         except VerificationFailed as error:
             if error is not self._refused:  # kept, and raised at another fact
                 return [self._held("workflow_raised", error)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from functools import lru_cache
 from typing import Any, Protocol, TypeVar
@@ -41,8 +41,11 @@ class Engine(Protocol):
     def sleep(self, duration_ms: int) -> Step: ...
     def signal(self, name: str) -> Step: ...
     def inbox(self, *, wait: bool) -> Step: ...
+    def job(self, name: str, within_ms: int) -> Step: ...
+    def is_open(self, step: Step) -> bool: ...
     def say(self, message: Any) -> None: ...
     def artifact(self, artifact_id: str, version: str) -> None: ...
+    def attributes(self, values: Mapping[str, Any]) -> None: ...
     def version(self, change: str) -> bool: ...
     def again(self, state: Any) -> None: ...
     def payload(self, value: Any) -> Payload: ...
@@ -75,6 +78,15 @@ def checked_name(given: object, what: str) -> str:
             f"{what} {shown(given)} is not allowed: use 1 to {NAME_LENGTH_MAX} printable characters"
         )
     return str.__str__(given)  # records hold no subclass, such as a StrEnum's member
+
+
+def checked_values(given: object) -> Mapping[str, Any]:
+    """Attributes by their names."""
+    if not isinstance(given, Mapping):
+        raise WorkflowMisuse(
+            f"turn.attributes was given {shown(given)}: give names and values, as in {{'customer': 'ivo'}}"
+        )
+    return given
 
 
 def checked_choice(given: object) -> str:
@@ -114,12 +126,12 @@ def checked_flag(given: object, method: str, option: str) -> bool:
     return given
 
 
-def checked_duration(given: Duration) -> int:
-    """How long to sleep, in milliseconds."""
+def checked_duration(given: Duration, method: str = "sleep") -> int:
+    """How long to wait, in milliseconds."""
     try:
         return to_ms(given)
     except ValueError as error:
-        raise WorkflowMisuse(f"turn.sleep: {error}") from error
+        raise WorkflowMisuse(f"turn.{method}: {error}") from error
 
 
 def written(given: Any, method: str, use: Callable[[Any], T]) -> T:
@@ -149,23 +161,25 @@ def _why(error: Exception) -> str:
     return error.message if isinstance(error, InvalidPayload) else worded(error)
 
 
-def reader(kind: Any) -> TypeAdapter[Any]:
+def reader(kind: Any, method: str = "signal") -> TypeAdapter[Any]:
     """What reads data as this type."""
     try:
         hash(kind)
     except TypeError:
-        return _reader(kind)  # it may be a type all the same: Annotated[int, Field(examples=[7])]
-    return _kept_reader(kind)
+        return _reader(
+            kind, method
+        )  # it may be a type all the same: Annotated[int, Field(examples=[7])]
+    return _kept_reader(kind, method)
 
 
-def _reader(kind: Any) -> TypeAdapter[Any]:
+def _reader(kind: Any, method: str) -> TypeAdapter[Any]:
     try:
         adapter = TypeAdapter(kind)
         if not adapter.pydantic_complete:
             adapter.rebuild()  # raises now, and not when the signal is there and used up
     except Exception as error:
         raise WorkflowMisuse(
-            f"turn.signal was given the type {shown(kind)}, which cannot be read from JSON: "
+            f"turn.{method} was given the type {shown(kind)}, which cannot be read from JSON: "
             f"give it a class such as a pydantic BaseModel ({worded(error)})"
         ) from error
     return adapter

@@ -78,6 +78,27 @@ class WrongSignal(Exception):
         self.name = name
 
 
+class JobError(ActivityError):
+    """An external job ended without a result: `failure.kind` is `job_failed`, or `job_expired` where nobody said anything.
+
+    Uncaught, it ends the session as failed.
+    """
+
+    def __init__(self, name: str, failure: Failure) -> None:
+        super().__init__(name, failure)
+        self.args = (f"job {name} {failure.kind.removeprefix('job_')}: {failure.message}",)
+
+
+class WrongResult(Exception):
+    """The result of an external job is not of the type that was expected. The job is over; its data are in the history."""
+
+    def __init__(self, name: str, problems: str) -> None:
+        super().__init__(
+            f"the result of job {name!r} does not fit: {problems}; catch WrongResult, or take it as it is, without expect="
+        )
+        self.name = name
+
+
 class WorkflowMisuse(Exception):
     """The workflow did what no workflow may (real I/O, a step after the end); says what to use instead."""
 

@@ -13,9 +13,11 @@ ASKED = (
     | r.TimerSet
     | r.SignalAwaited
     | r.InboxAwaited
+    | r.JobAwaited
     | r.ReplySent
     | r.VersionMarked
     | r.ArtifactRecorded
+    | r.AttributesSet
     | r.TurnContinued
     | r.TurnCompleted
     | r.SessionCompleted
@@ -24,10 +26,18 @@ ASKED = (
     | r.ApprovalWithdrawn
     | r.ActivityCancelled
     | r.WaitWithdrawn
+    | r.JobWithdrawn
 )
-"""Facts that a workflow asks for; the last four where `first` lets a wait go. See `is_asked` for one that may not be."""
+"""Facts that a workflow asks for; the last five where `first` lets a wait go. See `is_asked` for one that may not be."""
 
-WAITS = r.ActivityRequested | r.ApprovalRequested | r.TimerSet | r.SignalAwaited | r.InboxAwaited
+WAITS = (
+    r.ActivityRequested
+    | r.ApprovalRequested
+    | r.TimerSet
+    | r.SignalAwaited
+    | r.InboxAwaited
+    | r.JobAwaited
+)
 """Those among them that begin a wait."""
 
 INFORMS = r.ApprovalRequested | r.ArtifactChanged
@@ -45,6 +55,9 @@ RESOLVES = (
     | r.TimerFired
     | r.SignalDelivered
     | r.InboxTaken
+    | r.JobCompleted
+    | r.JobFailed
+    | r.JobExpired
 )
 """Facts that end a wait, or may (`ActivityUncertain`); every other one passes the workflow by."""
 
@@ -70,12 +83,17 @@ def describe(body: r.EventBody) -> str:
             return f"wait for signal {body.name!r}"
         case r.InboxAwaited():
             return "wait for a message" if body.wait else "look into the inbox"
+        case r.JobAwaited():
+            return f"job {body.name!r}"
         case r.ReplySent():
             return f"reply {body.message.digest.hex()[:12]}"
         case r.VersionMarked():
             return f"version mark {body.change!r}"
         case r.ArtifactRecorded():
             return f"artifact {body.artifact_id!r} in version {body.version!r}"
+        case r.AttributesSet():
+            now = [f"{a.name}={a.value}" for a in body.attributes if a.name in body.changed]
+            return f"attributes {', '.join(body.changed)}, now {', '.join(now) or 'none'}"
         case r.SessionHeld():
             told = body.detail.strip().splitlines()
             return f"hold: {body.reason}: {told[-1] if told else ''}"
@@ -99,6 +117,8 @@ def _describe_end(body: r.EventBody) -> str:
             return f"withdrawal of approval {body.proposal_id}"
         case r.ActivityCancelled():
             return f"cancellation of activity {body.activity_id}"
+        case r.JobWithdrawn():
+            return f"withdrawal of job {body.job_id}"
         case r.WaitWithdrawn():
             return f"withdrawal of wait {body.wait_id}"
         case _:

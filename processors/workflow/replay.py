@@ -16,10 +16,10 @@ from typing import Any
 
 from ...events import records as r
 from .ahead import LIVE, Ahead
-from .asking import TurnContext
 from .definitions import Message, Workflow
 from .driver import Stretch
 from .facts import INFORMS, RESOLVES, STARTS, describe, is_asked, step_of
+from .stepping import TurnContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def _postponed(body: r.EventBody, by_ms: int) -> r.EventBody:
     match body:
         case r.ActivityRequested():
             return replace(body, deadline_ms=body.deadline_ms + by_ms)
-        case r.ApprovalRequested():
+        case r.ApprovalRequested() | r.JobAwaited():
             return replace(body, expires_at_ms=body.expires_at_ms + by_ms)
         case r.TimerSet():
             return replace(body, due_ms=body.due_ms + by_ms)

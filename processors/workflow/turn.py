@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Literal, TypeVar, overload
@@ -23,14 +23,23 @@ from .engine import (
     checked_duration,
     checked_flag,
     checked_name,
+    checked_values,
     checked_verification,
     reader,
     written,
 )
-from .errors import ActivityError, TurnDropped, VerificationFailed, WorkflowMisuse, WrongSignal
+from .errors import (
+    ActivityError,
+    TurnDropped,
+    VerificationFailed,
+    WorkflowMisuse,
+    WrongResult,
+    WrongSignal,
+)
+from .job import Job
 from .noting import noted
 from .undoing import run_or_undo
-from .waits import Refused, Several, Strand, Winner, all_done, any_done, let_all_go
+from .waits import Refused, Several, Step, Strand, Winner, all_done, any_done, let_all_go
 
 R = TypeVar("R")
 S = TypeVar("S")
@@ -116,6 +125,38 @@ class Turn:
         except ValidationError as error:
             raise WrongSignal(name, problems(error)) from error
 
+    @overload
+    def job(self, name: str, *, within: Duration) -> Job[Any]: ...
+    @overload
+    def job(self, name: str, *, within: Duration, expect: type[T]) -> Job[T]: ...
+    @noted
+    def job(self, name: str, *, within: Duration, expect: Any = Any) -> Job[Any]:
+        """Waits for work that somebody else does: hand the job's `id` to them, then `await` it for the result.
+
+        The wait begins here, so whoever is told the id can answer at once. `JobError` is raised where they say that it will
+        not be done, or nothing until `within` has passed; `WrongResult` where the result cannot be read as `expect`.
+        """
+        engine = self._live()
+        if not engine.may_wait():
+            raise WorkflowMisuse(engine.misuse)
+        kind = reader(expect, "job")
+        name = checked_name(name, "job name")
+        step = engine.job(name, checked_duration(within, "job"))
+        return Job(step.wait_id, name, partial(self._done, name, step, kind))
+
+    @noted
+    async def _done(self, name: str, step: Step, kind: Any) -> Any:
+        engine = await self._to_wait()
+        if not engine.is_open(step):
+            raise WorkflowMisuse(
+                f"job {name!r} ({step.wait_id}) is not awaited any more: it lost in turn.first, or is another stretch's"
+            )
+        data = await step
+        try:
+            return read_json(kind, data.inline or b"null")
+        except ValidationError as error:
+            raise WrongResult(name, problems(error)) from error
+
     @noted
     async def inbox(self, *, wait: bool = False) -> list[Message]:
         """Takes the messages that came since the turn began, so that they start no turn of their own.
@@ -188,6 +229,15 @@ class Turn:
         engine.artifact(
             checked_name(artifact_id, "artifact id"), checked_name(version, "artifact version")
         )
+
+    @noted
+    async def attributes(self, values: Mapping[str, str | float | bool | datetime | None]) -> None:
+        """Says by what the session is found: 8 names at most, each a text, integer, number, boolean or timestamp.
+
+        What is not named stays as it is, None removes, and to set the same again is nothing new. Attributes are no secrets:
+        they stand in lists and addresses.
+        """
+        (await self._here()).attributes(checked_values(values))
 
     @noted
     async def complete(self, outcome: Any, *, verify: Action[bool] | None = None) -> None:

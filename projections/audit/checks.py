@@ -12,6 +12,8 @@ from . import (
     attempts,
     dispositions,
     folds,
+    found_by,
+    jobs,
     labels,
     order,
     proposals,
@@ -84,6 +86,8 @@ CHECKS: tuple[Numbered, ...] = (
     _UNREAD,
     ((i.NOBODY_STRANDED,), folds.no_one_stranded),
     ((i.RECEIVING,), receiving.receiving),
+    ((i.JOBS,), _plain(jobs.jobs)),
+    ((i.FOUND_BY,), _plain(found_by.attributes)),
     ((i.ROLL_OVER,), _plain(stretches.stretches)),
 )
 

@@ -1,6 +1,6 @@
 """The promises that an audit checks, by their numbers; gaps are promises that topics and views cannot show.
 
-Three have no number, and go by their names.
+Some have no number, and go by their names.
 """
 
 from __future__ import annotations
@@ -85,6 +85,12 @@ LABELS = "labels"
 
 RECEIVING = "receiving"
 """Messages and signals are taken once, in order, and none is lost."""
+
+FOUND_BY = "attributes"
+"""A session is found by the attributes that it has now, and by no others."""
+
+JOBS = "jobs"
+"""An external job ends once, as was said of it, in time or not at all."""
 
 BLOBS = "blobs"
 """What lies beside the log is there, and is what the log says."""

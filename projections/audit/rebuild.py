@@ -12,6 +12,7 @@ from ...events.records import Event
 from ...events.state import OpenActivity, State
 from ..project import project
 from ..rows import (
+    JOBS,
     LEDGER,
     PLACES,
     SESSIONS,
@@ -141,6 +142,10 @@ def _owed(rows: Rows) -> dict[Session, set[tuple[str, str, int]]]:
     for (tenant, session_id, timer), row in rows.get(TIMERS, {}).items():
         if row["status"] == "set":
             found.setdefault((tenant, session_id), set()).add(("timer", timer, row["due_ms"]))
+    for (tenant, session_id, job), row in rows.get(JOBS, {}).items():
+        if row["status"] == "awaited":
+            awaited = ("job", job, row["expires_at_ms"])
+            found.setdefault((tenant, session_id), set()).add(awaited)
     for (tenant, session_id, activity), row in rows.get(LEDGER, {}).items():
         if row["status"] in ("requested", "retrying", "withheld"):
             one = (f"{row['status']} activity", activity, row["attempts"])
@@ -151,10 +156,15 @@ def _owed(rows: Rows) -> dict[Session, set[tuple[str, str, int]]]:
 def _owes(state: State) -> set[tuple[str, str, int]]:
     """The same by the fold, which knows nothing of rows."""
     timers = {("timer", timer.timer_id, timer.due_ms) for timer in state.timers}
-    return timers | {
-        (f"{_stands(activity)} activity", activity.activity_id, activity.attempt)
-        for activity in state.activities
-    }
+    jobs = {("job", job.job_id, job.expires_at_ms) for job in state.jobs}
+    return (
+        timers
+        | jobs
+        | {
+            (f"{_stands(activity)} activity", activity.activity_id, activity.attempt)
+            for activity in state.activities
+        }
+    )
 
 
 def _stands(activity: OpenActivity) -> str:

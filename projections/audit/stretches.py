@@ -17,9 +17,11 @@ _STEPPED = (
     r.TimerSet,
     r.SignalAwaited,
     r.InboxAwaited,
+    r.JobAwaited,
     r.ReplySent,
     r.VersionMarked,
     r.ArtifactRecorded,
+    r.AttributesSet,
 )
 """Facts that a workflow asks for, each under a step of its own."""
 
@@ -90,6 +92,8 @@ def _opens(body: r.EventBody, turn: _Turn) -> None:
             turn.waits[body.timer_id] = "timer"
         case r.SignalAwaited() | r.InboxAwaited():
             turn.waits[body.wait_id] = "wait"
+        case r.JobAwaited():
+            turn.waits[body.job_id] = "job"
         case _:
             pass  # the others are done at once
 
@@ -116,6 +120,8 @@ def _closes(body: r.EventBody, turn: _Turn) -> None:
             turn.waits.pop(body.proposal_id, None)
         case r.TimerFired() | r.TimerCancelled():
             turn.waits.pop(body.timer_id, None)
+        case r.JobCompleted() | r.JobFailed() | r.JobExpired() | r.JobWithdrawn():
+            turn.waits.pop(body.job_id, None)
         case r.SignalDelivered() | r.InboxTaken() | r.WaitWithdrawn():
             turn.waits.pop(body.wait_id, None)
         case _:

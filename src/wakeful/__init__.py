@@ -20,11 +20,14 @@ from .processors.workflow.approval import Approval
 from .processors.workflow.definitions import Message, Workflow, workflow
 from .processors.workflow.errors import (
     ActivityError,
+    JobError,
     UnapprovedAction,
     Uncertain,
     VerificationFailed,
+    WrongResult,
     WrongSignal,
 )
+from .processors.workflow.job import Job
 from .processors.workflow.turn import Turn
 from .processors.workflow.waits import Winner
 
@@ -35,6 +38,8 @@ __all__ = [
     "ActivityError",
     "Approval",
     "AttemptCancelled",
+    "Job",
+    "JobError",
     "Message",
     "Needs",
     "NothingDone",
@@ -48,6 +53,7 @@ __all__ = [
     "Winner",
     "Workflow",
     "Write",
+    "WrongResult",
     "WrongSignal",
     "activity",
     "cancelled",

@@ -6,6 +6,7 @@ from pydantic import BaseModel
 
 from wakeful import (
     ActivityError,
+    JobError,
     Message,
     Needs,
     Read,
@@ -111,6 +112,23 @@ async def decides(turn: Turn, state: Nothing, message: Message) -> Nothing:
         await turn.run(wire.call(message.text), on_uncertain="raise")
     except Uncertain:
         await turn.say("nobody knows")
+    return state
+
+
+@activity(contract=Read())
+async def start_render(job_id: str) -> str:
+    return job_id  # a real one tells the renderer
+
+
+@workflow("studio", version=1)
+async def studio(turn: Turn, state: Nothing, message: Message) -> Nothing:
+    await turn.attributes({"film": message.text, "turn": turn.number})
+    job = turn.job("render", within="1h", expect=int)
+    await turn.run(start_render.call(job.id))
+    try:
+        await turn.say(f"{await job} frames")
+    except JobError as error:
+        await turn.say(str(error))
     return state
 
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from tests.projections.conftest import Scribe, payload
 from wakeful.events import records as r
+from wakeful.events.attributes import attributes_of
 
 NOW = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
 LOST = r.Failure("cut_off", "", "the worker died in the middle", "")
@@ -33,9 +34,13 @@ class Day:
             session = ("local", name)
             self.scribe.add(session, body, actor=who, cause=cause, at_ms=ms(clock))
 
-    def open(self, clock: str, name: str, *then: r.EventBody, actor: str) -> None:
+    def open(
+        self, clock: str, name: str, *then: r.EventBody, actor: str, customer: str | None = None
+    ) -> None:
         """Opened and asked for the first time."""
-        self.say(clock, name, r.SessionOpened("refund-desk"), actor=actor)
+        found_by = {} if customer is None else {"customer": customer, "urgent": name == "desk-4"}
+        opened = r.SessionOpened("refund-desk", attributes_of(found_by))
+        self.say(clock, name, opened, actor=actor)
         versions = (r.Version("workflow", "1"),)
         began = r.TurnStarted(1, "message", "", "m1", "refund-desk", 1, versions)
         message = r.MessageReceived("m1", payload({"text": "my order is broken"}))
@@ -90,7 +95,14 @@ def granted(step: int, word: str = "fine") -> r.ApprovalGranted:
 def refunded(day: Day, name: str, customer: str, cents: int, times: tuple[str, str, str]) -> None:
     """From the question over the grant to the end."""
     opened, allowed, ended = times
-    day.open(opened, name, proposal(1, customer, cents), waiting("approval"), actor="ann")
+    day.open(
+        opened,
+        name,
+        proposal(1, customer, cents),
+        waiting("approval"),
+        actor="ann",
+        customer=customer,
+    )
     paid = call(2, "refund", name, contract="write_idempotent", proposal="1.1-9f")
     day.say(allowed, name, granted(1), paid, actor="sue")
     outcome = r.SessionCompleted(1, 2, payload({"refunded": cents}), payload({}), "1.2", 0)
@@ -108,7 +120,14 @@ def day() -> Scribe:
     refunded(one, "desk-1", "c-17", 25_000, ("10:00:00", "10:05:00", "10:05:02"))
     refunded(one, "desk-2", "c-42", 4_000, ("10:20:00", "10:21:30", "10:21:31"))
     refunded(one, "desk-3", "c-17", 12_550, ("10:40:00", "11:10:00", "11:10:04"))
-    one.open("11:20:00", "desk-4", proposal(1, "c-42", 180_000), waiting("approval"), actor="bob")
+    one.open(
+        "11:20:00",
+        "desk-4",
+        proposal(1, "c-42", 180_000),
+        waiting("approval"),
+        actor="bob",
+        customer="c-42",
+    )
     late = r.CommandRefused("DecideApproval", "freshness", "other_digest", "look at it again")
     one.say("11:25:00", "desk-4", late, actor="eve", command="desk-4/yes")
     once = call(1, "refund_by_phone", "desk-5", contract="write_once")

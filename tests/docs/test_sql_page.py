@@ -91,7 +91,7 @@ def test_a_query_of_the_page_gives_what_the_page_shows(desk, number):
 
 def test_there_are_ten_questions_and_none_is_answered_by_nothing():
     found = blocks()
-    assert len(found) == 11
+    assert len(found) == 13
     assert all(len(shown.splitlines()) > 2 for _, shown in found)
 
 

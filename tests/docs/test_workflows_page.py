@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from wakeful import Message, Read, Turn, Write, activity, workflow
 from wakeful.commands.check import NAME_LENGTH_MAX
-from wakeful.processors.workflow.asking import STEPS_PER_ACTIVATION_MAX
+from wakeful.processors.workflow.stepping import STEPS_PER_ACTIVATION_MAX
 from wakeful.testing import Held, rehearse
 
 from .readme import ROOT
@@ -102,6 +102,11 @@ async def unnamed(turn: Turn) -> object:
     return None
 
 
+async def found_by_a_list(turn: Turn) -> object:
+    await turn.attributes({"order": [1009]})  # type: ignore[dict-item]
+    return None
+
+
 async def says_a_set(turn: Turn) -> object:
     await turn.say({1, 2})
     return None
@@ -110,6 +115,10 @@ async def says_a_set(turn: Turn) -> object:
 async def sleeps_for_words(turn: Turn) -> object:
     await turn.sleep("soon")
     return None
+
+
+async def waits_for_a_job(turn: Turn) -> object:
+    return await turn.job("render", within="soon")
 
 
 async def waits_for_a_while(turn: Turn) -> object:
@@ -148,7 +157,9 @@ DONE = {
     "goes again for nothing": again_for_nothing,
     "returns something else": returns_nothing,
     "names what nobody can send": unnamed,
+    "is found by what is no value": found_by_a_list,
     "says what is no JSON": says_a_set,
+    "waits for a job for no duration": waits_for_a_job,
     "sleeps for no duration": sleeps_for_words,
     "gives a word for a bool": waits_for_a_while,
     "verifies with a write": verified_by_a_write,

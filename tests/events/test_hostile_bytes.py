@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from wakeful.commands.models import (
+    CancelSession,
     Command,
     CommandBody,
     CommandHeader,
-    OpenSession,
 )
 from wakeful.commands.wire import COMMANDS
 from wakeful.events.codec import (
@@ -57,7 +57,7 @@ FORMS: dict[str, tuple[bytes, set[str]]] = {
 @pytest.mark.case("L23")
 @pytest.mark.parametrize(("raw", "words"), FORMS.values(), ids=FORMS)
 def test_bytes_that_avro_has_no_such_form_for_are_refused(raw: bytes, words: set[str]) -> None:
-    good = COMMANDS.encode(Command(HEADER, OpenSession("")))
+    good = COMMANDS.encode(Command(HEADER, CancelSession("")))
     with pytest.raises(Undecodable) as refused:
         COMMANDS.decode_body(good.body[:-1] + raw, good.fingerprint)
     assert refused.value.reason in words
@@ -66,7 +66,7 @@ def test_bytes_that_avro_has_no_such_form_for_are_refused(raw: bytes, words: set
 @pytest.mark.parametrize("branch", range(1, 256))
 def test_a_strangers_union_has_two_branches_and_no_more(branch: int) -> None:
     """fastavro counts a negative branch from the end, as Python does."""
-    good = COMMANDS.encode(Command(HEADER, OpenSession("desk")))
+    good = COMMANDS.encode(Command(HEADER, CancelSession("desk")))
     at = good.body.index(b"user:ann") + len(b"user:ann")
     assert good.body[at] == 0  # on_behalf_of is null
     body = good.body[:at] + bytes((branch,)) + good.body[at + 1 :]

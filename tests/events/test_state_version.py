@@ -11,6 +11,8 @@ WRITTEN_BY = {
     5: "9cf75beacefe12f3",
     6: "e4936be71d1ecc7d",
     7: "e4936be71d1ecc7d",
+    8: "98b3c22e0a903c1c",
+    9: "56ed0cbf0e681799",
 }
 """The schema that each version of the fold stores. A new schema, or a fold that means something else, is a new line."""
 

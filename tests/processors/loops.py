@@ -7,7 +7,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tests.processors.desk import KEY, START_MS, desk, find_order, refund, sleeper, stubborn
+from tests.processors.desk import (
+    KEY,
+    START_MS,
+    Desk,
+    desk,
+    find_order,
+    refund,
+    sleeper,
+    stubborn,
+)
+from wakeful import ActivityError, Message, Turn, workflow
 from wakeful.commands.check import Facts
 from wakeful.commands.identity import INSECURE, Identity
 from wakeful.commands.models import (
@@ -35,6 +45,16 @@ from wakeful.processors.control import Control
 from wakeful.processors.handler import CommandHandler
 from wakeful.processors.loop import Loop, LoopSettings
 from wakeful.processors.quotas import Quotas
+
+
+@workflow("hires", version=1)
+async def hires(turn: Turn, state: Desk, message: Message) -> Desk:
+    """Has somebody else do it."""
+    try:
+        await turn.say(await turn.job("render", within="1h"))
+    except ActivityError as error:
+        await turn.say(error.failure.kind)
+    return state
 
 
 class ManualClock:
@@ -66,7 +86,7 @@ class Cluster:
         # Not through `self`: a cluster in a cycle would be collected by any thread, and its stores closed in there.
         self.log = MemoryLog(now_ms=lambda: clock.ms, faults=faults)
         self.topics = Topics("desk")
-        self.app = gather((desk, sleeper, stubborn, find_order, refund))
+        self.app = gather((desk, sleeper, stubborn, hires, find_order, refund))
         self.log.create_topics(self.topics.specs(self.app.queues, partitions))
         self.folder = folder
         self.identity = identity

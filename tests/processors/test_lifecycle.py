@@ -9,7 +9,8 @@ import pytest
 
 from tests.processors.desk import KEY, Desk, Hand, find_order, refund
 from wakeful import ActivityError, Message, Needs, Turn, Write, activity, workflow
-from wakeful.commands.models import OpenSession, ResolveActivity, SendSignal
+from wakeful.commands.models import CompleteJob, OpenSession, ResolveActivity, SendSignal
+from wakeful.events import records as r
 from wakeful.events.evolve import evolve
 from wakeful.events.payloads import json_payload
 from wakeful.events.state import State, Status
@@ -54,6 +55,14 @@ async def listener(turn: Turn, desk: Desk, message: Message) -> Desk:
                 await turn.inbox()
             case "message":
                 await turn.inbox(wait=True)
+            case "job":
+                with suppress(ActivityError):
+                    await turn.job("dig", within="1h")
+            case "errand":
+                job = turn.job("dig", within="5m")
+                await turn.run(find_order.call("x"))
+                with suppress(ActivityError):
+                    await job
             case "wire":
                 with suppress(ActivityError):
                     await turn.run(wire.call(5))
@@ -82,6 +91,21 @@ def pay(hand: Hand) -> None:
 def doubt(hand: Hand) -> None:
     hand.failure("1.1")
     assert hand.session.state.uncertain
+
+
+def dig(hand: Hand) -> None:
+    hand.give(CompleteJob(hand.last(r.JobAwaited).job_id, json_payload("gold", KEY), None))
+
+
+def dig_in_vain(hand: Hand) -> None:
+    failure = r.Failure("job_failed", "", "rock", "")
+    hand.give(CompleteJob(hand.last(r.JobAwaited).job_id, None, failure))
+
+
+def dig_for_ever(hand: Hand) -> None:
+    """The job's time is over, and not yet that of an activity beside it."""
+    hand.now_ms = hand.last(r.JobAwaited).expires_at_ms
+    hand.wake()
 
 
 def resolve(hand: Hand) -> None:
@@ -208,6 +232,12 @@ STORIES: dict[str, Story] = {
     "resolved": listening("wire", doubt, resolve),
     "resolved while another runs": listening("both", doubt, resolve),
     "done after all": listening("wire", doubt, lambda hand: hand.result("1.1", "wired")),
+    "job done": listening("job", dig),
+    "job failed": listening("job", dig_in_vain),
+    "job expired": listening("job", dig_for_ever),
+    "job done while another runs": listening("errand", dig),
+    "job failed while another runs": listening("errand", dig_in_vain),
+    "job expired while another runs": listening("errand", dig_for_ever),
     "nothing done after all": listening(
         "wire", doubt, lambda hand: hand.failure("1.1", "nothing_done")
     ),

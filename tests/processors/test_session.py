@@ -79,6 +79,7 @@ def test_a_park_event_says_what_is_owed_and_what_may_come(hand: Hand) -> None:
         "StartTurn": True,
         "ResolveActivity": False,
         "ChangeArtifact": False,
+        "CompleteJob": False,
     }
 
 

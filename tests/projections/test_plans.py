@@ -201,7 +201,8 @@ def test_the_overview_is_that_of_one_tenant(many):
         found = counts.counts(queries, T0_MS + COUNT)
     assert found.statuses == dict.fromkeys(counts.STATUSES, COUNT // 8)
     assert found.approvals_open == COUNT // 4
-    assert all(sum(ages) == COUNT // 6 for ages in found.waits.values())
+    kinds = len(found.waits)
+    assert all(COUNT // kinds <= sum(ages) <= COUNT // kinds + 1 for ages in found.waits.values())
     assert sum(one.counts["opened"] for one in found.slices) == counts.BUCKET_MAX
     assert sum(one.counts["failed"] for one in found.slices) == COUNT // 10
     with Queries(many, NAMESPACE, tenant="t2") as queries:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import RedirectResponse, Response
 
+from ....events.attributes import wanted as term_of
 from ....projections.counts import STATUSES
 from ....projections.listings import SESSIONS
 from ....projections.sessions import WAITS
@@ -30,10 +31,11 @@ def page(
     show: str = "",
     workflow: str = "",
     q: str = "",
+    attribute: str = "",
     after: str = "",
 ) -> Response:
-    """One page of them, the one with the latest event first; by the start of their ids where that is asked for."""
-    told = _listed(visit, show, workflow.strip(), q.strip(), after)
+    """One page of them, the one with the latest event first; by the start of their ids, or by attributes, where that is asked for."""
+    told = _listed(visit, show, workflow.strip(), q.strip(), attribute.strip(), after)
     return render(request, visit, "sessions.html", **told)
 
 
@@ -55,20 +57,24 @@ def open_one(
     return RedirectResponse(url("sessions", id_, command=found.command_id, at=found.position), 303)
 
 
-def _listed(visit: Visit, show: str, workflow: str, start: str, after: str) -> dict[str, Any]:
+def _listed(
+    visit: Visit, show: str, workflow: str, start: str, attribute: str, after: str
+) -> dict[str, Any]:
     choices = ("", *STATUSES, "held", *(f"waits for {kind}" for kind in WAITS))
     if show not in choices:
         raise Problem(422, "unknown_filter", f"show {show!r} is none: {', '.join(choices[1:])}")
     wanted: dict[str, str | int] = {}
     if start:
         wanted = {"id_prefix": start}
+    elif attribute:
+        wanted = {"attributes": term_of(one.strip() for one in attribute.split("&"))}
     elif show == "held":
         wanted = {"held": 1}
     elif show in STATUSES:
         wanted = {"status": show}
     elif show:
         wanted = {f"waiting_{show.removeprefix('waits for ')}": 1}
-    if workflow and not start:
+    if workflow and not start and not attribute:
         wanted["workflow"] = workflow
     with visit.services.queries(visit.principal) as views:
         found = page_of(
@@ -81,6 +87,7 @@ def _listed(visit: Visit, show: str, workflow: str, start: str, after: str) -> d
         "choices": choices[1:],
         "workflow": workflow,
         "q": start,
+        "attribute": attribute,
         "after": after,
         "following": found.next_cursor or "",
     }

@@ -9,6 +9,7 @@ import time
 import pytest
 
 from wakeful.events import records as r
+from wakeful.events.attributes import attributes_of
 from wakeful.projections.counts import STATUSES
 from wakeful.projections.queries import Queries
 
@@ -337,3 +338,34 @@ def test_nothing_is_told_to_who_is_not_known_and_letters_to_operators_alone(shel
         problem(shelves.get(path, role="hook"), 403, "not_permitted") if path != "letters" else None
     for role in ("viewer", "user", "approver", "hook"):
         problem(shelves.get("letters", role=role), 403, "not_permitted")
+
+
+def test_sessions_are_found_by_an_attribute_and_by_two(empty):
+    for number in range(3):
+        found_by = attributes_of({"customer": "ivo", "order": number})
+        empty.scribe.add((MINE, f"s{number}"), r.SessionOpened("desk", found_by))
+    empty.scribe.add((THEIRS, "s9"), r.SessionOpened("desk", attributes_of({"customer": "ivo"})))
+    empty.project()
+    one = empty.rows("sessions", params={"attribute.customer": "ivo", "limit": 2})
+    assert [row["session_id"] for row in one] == ["s2", "s1", "s0"]
+    both = {"attribute.customer": "ivo", "attribute": "order=1"}
+    (two,) = empty.rows("sessions", params=both)
+    assert (two["session_id"], two["attributes"]) == ("s1", {"customer": "ivo", "order": 1})
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ("attribute.a-b=x", "attribute name 'a-b' is not allowed"),
+        ("attribute.a=", "attribute"),
+        ("attribute.a=1&attribute.a=2", "attribute 'a=2' is given twice"),
+        ("attribute.a=1&attribute.b=2&attribute.c=3", "look for 2 of them at most"),
+        ("attribute=customer", "attribute 'customer' is not name=value"),
+        ("attribute.a=1&held=true", "no index gives that"),
+        ("attributes=a", "attributes"),
+    ],
+)
+def test_attributes_that_cannot_be_looked_for_are_named(shelves, asked, told):
+    answer = shelves.get(f"/v1/sessions?{asked}")
+    assert answer.status_code == 422
+    assert told in answer.json()["detail"]

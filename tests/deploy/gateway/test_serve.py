@@ -72,6 +72,34 @@ def test_a_refund_is_asked_for_approved_and_paid_over_http(desk, url):
     assert again.json()["reason"] in ("already_decided", "session_ended")
 
 
+def test_a_film_is_rendered_elsewhere_told_of_over_http_and_found_by_its_name(desk, url, cli):
+    user, renderer = desk.key("user"), desk.key("hook", actor="renderer")
+    opening = {"workflow": "studio", "session_id": "film-1", "attributes": {"customer": "ivo"}}
+    ask(url, "/v1/sessions", user, opening, **WAIT)
+    sent = ask(url, "/v1/sessions/film-1/messages", user, {"message": "whales"}, **WAIT)
+    at = sent.json()["position"]
+    for _ in range(200):
+        (job,) = ask(url, f"/v1/jobs?session_id=film-1&at={at}", user).json()["rows"] or (None,)
+        if job is not None:
+            break
+    assert (job["name"], job["status"]) == ("render", "awaited")
+    where = f"/v1/jobs/{job['job_id']}/complete"
+    code, out, _ = cli("job", "list")
+    assert (code, job["job_id"] in out) == (Exit.DONE, True)
+    done = ask(url, where, renderer, {"result": 24}, **WAIT).json()
+    assert done["state"] == "applied"
+    again = ask(url, where, renderer, {"failure": {"message": "no disk"}}, **WAIT).json()
+    assert (again["state"], again["reason"]) == ("refused", "job_completed")
+    both = "/v1/sessions?attribute.film=whales&attribute.customer=ivo&at=" + again["position"]
+    (row,) = ask(url, both, user).json()["rows"]
+    assert row["attributes"] == {"customer": "ivo", "film": "whales", "turn": 1}
+    code, out, _ = cli("session", "list", "--where", "film=whales", "--json")
+    (found,) = json.loads(out)
+    assert (code, found["session_id"]) == (Exit.DONE, "film-1")
+    code, _, told = cli("job", "fail", job["job_id"], "no disk")
+    assert (code, "was completed by renderer" in told) == (Exit.REFUSED, True)
+
+
 def test_gateways_run_side_by_side_and_know_each_others_repeats(desk, url):
     key = desk.key("operator")
     said, keyed = {"workflow": "refund-desk"}, {"Idempotency_Key": "one"}

@@ -38,6 +38,8 @@ def test_every_check_has_a_test_that_plants_its_fault():
         *planted,
         "labels",
         "receiving",
+        "attributes",
+        "jobs",
     }
 
 

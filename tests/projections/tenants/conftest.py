@@ -9,6 +9,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from wakeful.events import records as r
+from wakeful.events.attributes import attributes_of
 from wakeful.events.codec import decode_event
 from wakeful.projections import logins
 from wakeful.projections.database import drop, install
@@ -48,12 +49,13 @@ def told():
     scribe.tell_many(20, random.Random(11))
     for tenant in (MINE, THEIRS):
         key = (tenant, "same-name")
-        scribe.add(key, r.SessionOpened("desk"))
+        scribe.add(key, r.SessionOpened("desk", attributes_of({"customer": "ivo"})))
         scribe.add(key, r.ReplySent(1, 1, scribe.payload(f"secret of {tenant}")))
         scribe.add(key, REFUSED)
         for place in scribe.places:
             scribe.ends[place] += APART
         scribe.add(key, r.TimerSet("1.9", 1, 9, 1 << 42))
+        scribe.add(key, r.JobAwaited("s1:1.8-0", 1, 8, "render", 1 << 42))
     scribe.commit()
     return scribe
 
