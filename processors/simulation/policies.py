@@ -164,7 +164,7 @@ class Told:
             return
         if is_forged(record):
             if find(record.headers, KEY_HEADER) == LEAKED.kid.encode() and record.value:
-                self._close(record, "its key is revoked")
+                self._close(record, f"key {LEAKED.kid!r} is revoked: sign with another")
             return
         try:
             found = decode_control(record.value, record.headers)
