@@ -39,7 +39,7 @@ from ..events.verdicts import (
 from . import jobs
 from . import models as m
 from .actors import is_reserved
-from .next_valid import why_ended
+from .next_valid import why_ended, why_ending
 from .policy import NOBODY, Policy
 from .succession import how_it_ended, in_its_place
 
@@ -185,7 +185,10 @@ def _ended(state: State, command: m.Command) -> Refusal | None:
             "send it a message, or open one with another id"
         )
         return Refusal("ordering", "already_open", told)
-    return Refusal("freshness", "session_ended", why_ended(state)) if state.ended else None
+    if state.ended:
+        return Refusal("freshness", "session_ended", why_ended(state))
+    ending = why_ending(state, type(command.body).__name__)
+    return Refusal("freshness", "session_ending", ending) if ending else None
 
 
 def _expected_seq(head: Head, command: m.Command) -> Refusal | None:

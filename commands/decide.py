@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..events import records as r
-from ..events import verdicts
 from ..events.limits import INBOX_BYTES_MAX, RESULTS_BYTES_SPARE, RESULTS_SPARE
 from ..events.state import MESSAGE, Head, SessionState, State, silent_from
-from . import decisions, jobs
+from . import compensating, decisions, jobs
 from . import models as m
 from .check import (
     Refusal,
@@ -189,16 +188,8 @@ def _resolved(state: State, body: m.ResolveActivity) -> r.ActivityResolved:
 
 
 def cancellation(state: State, reason: str) -> list[r.EventBody]:
-    """The whole stop: nothing is dispatched from the first of these facts on."""
-    return [
-        r.CancellationRequested(reason),
-        *withdrawals(state, "the session is cancelled"),
-        r.SessionCancelled(
-            done=tuple(s.activity_id for s in state.settled if s.outcome == verdicts.COMPLETED),
-            undone=tuple(a.proposal_id for a in state.approvals),
-            uncertain=tuple(activity_id for activity_id, _ in _may_have_run(state)),
-        ),
-    ]
+    """The whole stop; see `compensating.stop`."""
+    return compensating.stop(state, reason, withdrawals(state, "the session is cancelled"))
 
 
 def withdrawals(state: State, told: str) -> list[r.EventBody]:
@@ -210,22 +201,9 @@ def withdrawals(state: State, told: str) -> list[r.EventBody]:
         *(r.JobWithdrawn(job.job_id, told) for job in state.jobs),
         *(
             r.ActivityCancelled(activity_id, attempt, told)
-            for activity_id, attempt in _running(state)
+            for activity_id, attempt in compensating.running(state)
         ),
     ]
-
-
-def _running(state: State) -> list[tuple[str, int]]:
-    running = [(a.activity_id, a.attempt) for a in state.activities]
-    return running + [(u.activity_id, u.attempt) for u in state.uncertain]
-
-
-def _may_have_run(state: State) -> list[tuple[str, int]]:
-    """Those of which an attempt was dispatched."""
-    never = {
-        a.activity_id for a in state.activities if a.withheld_ms is not None and a.attempt == 1
-    }
-    return [one for one in _running(state) if one[0] not in never]
 
 
 def _oldest(state: State) -> tuple[r.TakenMessage, ...]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ..events.records import NextValid, Obligation
-from ..events.state import OpenActivity, State, Status
+from ..events.state import OpenActivity, State, Status, awaited_by
 from ..events.verdicts import UNCERTAIN
 
 ARTIFACTS_SHOWN = 10
 """The last ones that were relied on: an event does not name a thousand."""
+
+_CANCEL = "CancelSession"
+_TOO_LATE = frozenset({"SendMessage", "SendSignal", "StartTurn", _CANCEL})
 
 
 def next_valid(state: State) -> tuple[NextValid, ...]:
@@ -47,12 +52,41 @@ def obligations(state: State) -> tuple[Obligation, ...]:
         ),
         *((w.step, Obligation(w.kind, w.wait_id, w.name, None, "waits")) for w in state.receives),
     ]
-    return tuple(obligation for _, obligation in sorted(owed, key=lambda pair: pair[0]))
+    ordered = (obligation for _, obligation in sorted(owed, key=lambda pair: pair[0]))
+    return (*ordered, *_to_take_back(state))
+
+
+def _to_take_back(state: State) -> Iterator[Obligation]:
+    """Effects that are still to be taken back, in that order; the one whose turn it is, is an activity by now."""
+    if state.undoing is None:
+        return
+    awaited = {activity_id: over_by_ms for over_by_ms, activity_id in awaited_by(state)}
+    for one in reversed(state.registered):
+        if one.activity_id == state.undoing.current:
+            continue
+        until_ms = awaited.get(one.activity_id)
+        how = "taken back in its turn" if until_ms is None else "may still happen, then taken back"
+        yield Obligation("compensation", one.activity_id, one.name, until_ms, how)
 
 
 def why_ended(state: State) -> str:
     """The sentence for a session to which nothing can happen any more."""
     return f"the session is {state.status.lower()}: open a new one"
+
+
+def why_ending(state: State, command: str) -> str:
+    """The sentence for what comes too late to a session that takes back what it did; empty for what does not.
+
+    Held meanwhile, it can be cancelled once more, and leaves the rest as it is.
+    """
+    undoing = state.undoing
+    if undoing is None or command not in _TOO_LATE or (command == _CANCEL and state.hold):
+        return ""
+    left = len(state.registered)
+    told = f"the session is {undoing.cause}, and takes back what it did ({left} to go): "
+    if command == _CANCEL:
+        return told + "wait until it has ended; should it be held, release it or cancel it then"
+    return told + "open a new one"
 
 
 def _activity(activity: OpenActivity) -> Obligation:
@@ -69,8 +103,8 @@ def _activity(activity: OpenActivity) -> Obligation:
 
 
 def _send(state: State) -> tuple[bool, str]:
-    if state.ended:
-        return False, why_ended(state)
+    if why := _too_late(state, "SendMessage"):
+        return False, why
     if state.hold is not None:
         return True, "kept until an operator releases the session, then decided in order"
     idle = state.status in (Status.OPENED, Status.SUSPENDED)
@@ -78,7 +112,13 @@ def _send(state: State) -> tuple[bool, str]:
 
 
 def _cancel(state: State) -> tuple[bool, str]:
-    return (False, why_ended(state)) if state.ended else (True, "ends the session for good")
+    if why := _too_late(state, _CANCEL):
+        return False, why
+    return True, "ends the session for good"
+
+
+def _too_late(state: State, command: str) -> str:
+    return why_ended(state) if state.ended else why_ending(state, command)
 
 
 def _decide_approval(state: State) -> tuple[bool, str]:
@@ -96,8 +136,8 @@ def _release(state: State) -> tuple[bool, str]:
 
 
 def _signal(state: State) -> tuple[bool, str]:
-    if state.ended:
-        return False, why_ended(state)
+    if why := _too_late(state, "SendSignal"):
+        return False, why
     awaited = [receive.name for receive in state.receives if receive.kind == "signal"]
     return True, f"awaited: {', '.join(awaited)}" if awaited else "kept until a turn asks for it"
 

@@ -15,6 +15,7 @@ from ..events.failures import (
     HEARTBEAT,
     NOTHING_DONE,
     SCHEDULE_TO_CLOSE,
+    STOPPED,
     TIMED_OUT,
     UNAPPROVED,
 )
@@ -47,8 +48,10 @@ def report(
         told = f"activity {body.activity_id!r}, attempt {body.attempt} was never dispatched in this session: "
         told += "report an attempt that a task named, to the session it named"
         return Refusal("scope", "unknown_activity", told)
-    if isinstance(body, m.HeartbeatActivity | m.ReturnActivity):
+    if isinstance(body, m.HeartbeatActivity):
         return []  # of an attempt that is over: nothing hangs on it
+    if isinstance(body, m.ReturnActivity):
+        return _given_back(state, body)
     return _late(state, body)
 
 
@@ -178,9 +181,29 @@ def _late(state: State, body: m.CompleteActivity | m.FailActivity) -> list[r.Eve
         return [r.LateResultRecorded(*attempt, COMPLETED, body.result, None, body.worker)]
     if _known(state, (*attempt, failure_digest(body.failure))):
         return []
+    if body.failure.kind == STOPPED and not _is_watched(state, *attempt):
+        return []
     if doubtful and body.failure.kind == NOTHING_DONE:
         return [r.ActivityFailed(*attempt, body.failure, body.worker)]
     return [r.LateResultRecorded(*attempt, FAILED, None, body.failure, body.worker)]
+
+
+def _given_back(state: State, body: m.ReturnActivity) -> list[r.EventBody]:
+    """Evidence where its effect would be taken back; of any other attempt that is over nothing hangs on it."""
+    if not _is_watched(state, body.activity_id, body.attempt):
+        return []
+    failure = r.Failure(kind=NOTHING_DONE, type="", message=body.reason, detail="")
+    return [
+        r.LateResultRecorded(body.activity_id, body.attempt, FAILED, None, failure, body.worker)
+    ]
+
+
+def _is_watched(state: State, activity_id: str, attempt: int) -> bool:
+    """Whether it matters what became of this attempt, though nobody waits for it: its effect may have to be taken back."""
+    return any(
+        (one.activity_id, one.attempt) == (activity_id, attempt) and one.over_by_ms is not None
+        for one in state.registered
+    )
 
 
 def _known(state: State, report: tuple[str, int, bytes]) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from . import evolve_activities as activities
 from . import evolve_approvals as approvals
+from . import evolve_compensations as compensations
 from . import evolve_jobs as jobs
 from . import evolve_receiving as receiving
 from . import records as r
@@ -79,18 +80,12 @@ def evolve(state: State | None, event: r.Event) -> State:
     status = allowed[0]
     # Most facts are an activity's, and a `match` asks for one class after another: a fortieth of a processor's time.
     if isinstance(body, activities.Active):
-        return activities.evolve(state, status, body)
+        return compensations.follow(state, activities.evolve(state, status, body), event)
     match body:
         case r.TurnStarted():
             return _turn_started(state, body)
         case r.TurnContinued():
-            return replace(
-                state,
-                data=body.state,
-                steps=body.steps,
-                grants=(),
-                attributes_before=state.attributes,
-            )
+            return _continued(state, body)
         case r.ReplySent() | r.VersionMarked():
             return replace(state, steps=body.step)
         case r.ArtifactRecorded():
@@ -105,13 +100,20 @@ def evolve(state: State | None, event: r.Event) -> State:
             return _ended(state, status)
         case r.SessionWaiting():
             return replace(state, status=status)
-        case r.CancellationRequested() | r.CommandRefused() | r.LateResultRecorded():
+        case r.CancellationRequested() | r.CommandRefused():
             return state
+        case r.LateResultRecorded():
+            return compensations.follow(state, state, event)
+        case r.CompensationStarted():
+            return compensations.started(state, status, body)
+        case r.CompensationsReleased():
+            return compensations.released(state, body)
         case r.NondeterminismFound():
             told = f"at turn {body.turn}, step {body.step}: history holds {body.expected}, the code gave {body.actual}"
             return replace(state, status=status, hold=s.Hold("nondeterminism", told))
         case r.SessionHeld():
-            return replace(state, status=status, hold=s.Hold(body.reason, body.detail))
+            held = replace(state, status=status, hold=s.Hold(body.reason, body.detail))
+            return compensations.held(held)
         case r.CommandParked():
             return replace(state, parked=(*state.parked, _parked(body, event.envelope)))
         case r.SessionReleased():
@@ -131,6 +133,16 @@ def evolve(state: State | None, event: r.Event) -> State:
             return receiving.evolve(state, status, body, event.envelope.actor)
         case _:
             return _evolve_obligation(state, status, body, event.envelope.actor)
+
+
+def _continued(state: State, body: r.TurnContinued) -> State:
+    return replace(
+        state,
+        data=body.state,
+        steps=body.steps,
+        grants=(),
+        attributes_before=state.attributes,
+    )
 
 
 def _evolve_obligation(state: State, status: str, body: Obligated, actor: str) -> State:
@@ -206,6 +218,8 @@ def _ended(state: State, status: str) -> State:
         attributes=(),
         attributes_before=(),
         past_jobs=(),
+        registered=(),
+        undoing=None,
     )
 
 
@@ -230,7 +244,9 @@ def _parked(body: r.CommandParked, envelope: r.Envelope) -> s.ParkedCommand:
 
 
 def _released(state: State) -> str:
-    """Back to where it stood: a turn that is not over goes on."""
+    """Back to where it stood: a turn that is not over goes on, and so does what takes effects back."""
+    if state.undoing is not None:
+        return Status.COMPENSATING
     if state.message is not None:
         return Status.RUNNING
     return Status.SUSPENDED if state.turn else Status.OPENED

@@ -17,6 +17,10 @@ LOOK_UP_FAILED = "look_up_failed"
 CUT_OFF = "cut_off"
 """Its worker ended in the middle of a call that is made once, or of any call too often."""
 
+STOPPED = "stopped"
+"""Its worker stopped it, since nobody waits for it any more: it may have done something before. Said of an attempt
+that is over, so no activity ends so."""
+
 UNKNOWN_ACTIVITY = "unknown_activity"
 """The worker's code has none of this name."""
 
@@ -52,6 +56,9 @@ WORKER_STOPS = "worker_stops"
 
 AUTHORITY_STALE = "authority_stale"
 """Why an attempt is given back: the authority by which it was let go has aged, and it was not begun."""
+
+NOT_WANTED = "not_wanted"
+"""Why an attempt is given back: nobody waits for it any more, and it was not begun."""
 
 TAKEN_OVER = "authority_stale_taken_over"
 """The same of an attempt that another worker had before, and may have begun."""

@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from .contracts import WAIT
 from .freezing import dataclass
 from .records import Attribute, Payload, RetryPolicy, Version
+from .undoing import Registered, Undoing
 
-STATE_VERSION = 9
+STATE_VERSION = 10
 """Raised when the fold changes what it stores; a snapshot of another version is ignored and refolded."""
 
 DEDUPE_MAX = 1_000
@@ -58,6 +59,7 @@ class Status:
     WAITING = "Waiting"
     SUSPENDED = "Suspended"
     RECOVERING = "Recovering"
+    COMPENSATING = "Compensating"
     COMPLETED = "Completed"
     FAILED = "Failed"
     CANCELLED = "Cancelled"
@@ -308,6 +310,8 @@ class State:
     """Those with which the open stretch began: its code is told these in a replay, too."""
     jobs: tuple[OpenJob, ...] = ()
     past_jobs: tuple[PastJob, ...] = ()
+    registered: tuple[Registered, ...] = ()
+    undoing: Undoing | None = None
 
     @property
     def ended(self) -> bool:
@@ -361,7 +365,17 @@ def next_due(
     due += [(a.expires_at_ms, a.proposal_id) for a in state.approvals]
     due += [(t.due_ms, t.timer_id) for t in state.timers]
     due += [(j.expires_at_ms, j.job_id) for j in state.jobs]
+    due += awaited_by(state)
     return min(due, default=None)
+
+
+def awaited_by(state: State) -> list[tuple[int, str]]:
+    """Until when the effect that is taken back next may still happen, and whose it is; nothing where it is known."""
+    undoing = state.undoing
+    if undoing is None or undoing.current is not None or not state.registered:
+        return []
+    last = state.registered[-1]
+    return [] if last.over_by_ms is None else [(last.over_by_ms, last.activity_id)]
 
 
 def silent_from(activity: OpenActivity, beats: Mapping[str, int], now_ms: int) -> int:

@@ -15,6 +15,15 @@ from .state import Status
 Row = tuple[str | None, type, str]
 
 _OPEN = (Status.OPENED, Status.RUNNING, Status.WAITING, Status.SUSPENDED, Status.RECOVERING)
+_COMPENSATES = (
+    r.ApprovalGranted,
+    r.ApprovalRejected,
+    r.ApprovalExpired,
+    r.ActivityResolved,
+    r.ActivityCompleted,
+    r.ActivityFailed,
+)
+"""Ends of waits that what takes an effect back may have."""
 _WAIT_ENDS = (
     r.ApprovalGranted,
     r.ApprovalRejected,
@@ -52,6 +61,16 @@ ROWS: tuple[Row, ...] = (
     (Status.RECOVERING, r.SessionReleased, Status.RUNNING),
     (Status.RECOVERING, r.SessionReleased, Status.SUSPENDED),
     *((status, r.SessionCancelled, Status.CANCELLED) for status in _OPEN),
+    *(
+        (status, r.CompensationStarted, Status.COMPENSATING)
+        for status in _OPEN
+        if status != Status.OPENED  # nothing was done yet
+    ),
+    *((Status.COMPENSATING, ends, Status.COMPENSATING) for ends in _COMPENSATES),
+    (Status.COMPENSATING, r.SessionHeld, Status.RECOVERING),
+    (Status.RECOVERING, r.SessionReleased, Status.COMPENSATING),
+    (Status.COMPENSATING, r.SessionCancelled, Status.CANCELLED),
+    (Status.COMPENSATING, r.SessionFailed, Status.FAILED),
 )
 
 _TARGETS: dict[tuple[str | None, type], tuple[str, ...]] = {}

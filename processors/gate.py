@@ -29,6 +29,9 @@ from .session import Session
 CHANNEL = "engine"
 """How an attempt comes in, for policies."""
 
+TAKES_BACK = "it takes back what the session did, and its rule asks for an approval"
+"""Why it is asked for, where no workflow asks."""
+
 Attempt = r.ActivityRequested | r.ActivityRetried | r.ActivityReturned
 
 LOOKED_AT = frozenset(
@@ -100,6 +103,9 @@ class _Gate:
         """Lets it go, or withholds it."""
         known = self._known(body.activity_id)
         request, grant = self._request(body), self._grant(body, known)
+        approver = self._own_approver(request)
+        if grant is None and approver and not self._is_forbidden(request):
+            return self._ask_first(body, request, known, approver)
         if grant is None and self.facts.policy.set_hash is None:
             return self._let_go(body, known, None), []  # the code's own rules are all there is
         ruling = self._executing(request, grant)
@@ -118,6 +124,23 @@ class _Gate:
         if not ruling.final:
             follow.append(self.proposals.for_withheld(request, voided, drift))
         return self._withhold(body, known, ruling), follow
+
+    def _own_approver(self, request: r.ActivityRequested) -> str:
+        """Who must approve what takes an effect back, by the rule of its own that it was registered with."""
+        if request.compensates is None or not self.state.registered:
+            return ""
+        return self.state.registered[-1].compensation.approver
+
+    def _is_forbidden(self, request: r.ActivityRequested) -> bool:
+        """Whether policy forbids it whoever approves it, so that nobody is asked."""
+        return self.facts.policy.set_hash is not None and self._executing(request, None).final
+
+    def _ask_first(
+        self, body: Attempt, request: r.ActivityRequested, known: OpenActivity | None, approver: str
+    ) -> Looked:
+        """Nobody has been asked yet: no workflow is there to do it."""
+        asked = self.proposals.for_withheld(request, None, (TAKES_BACK,), approver)
+        return replace(body, withheld_ms=self._left_ms(body, known)), [asked]
 
     def _known(self, activity_id: str) -> OpenActivity | None:
         return next((a for a in self.state.activities if a.activity_id == activity_id), None)
@@ -152,17 +175,23 @@ class _Gate:
         raise Corrupt(f"approval {proposal_id} is used, and the journal has no request for it")
 
     def _executing(self, request: r.ActivityRequested, grant: _Grant | None) -> Ruling:
-        """For whoever's message the turn answers, or the workflow itself where no message began it."""
+        """For whoever's message the turn answers, or the workflow itself where no message began it.
+
+        What takes an effect back is for whoever that was for.
+        """
+        requester = self.state.requester
+        if request.compensates is not None and self.state.registered:
+            requester = self.state.registered[-1].on_behalf_of or ""
         act = Executing(
             tool=request.name,
             contract=request.contract,
             workflow=self.state.workflow,
             arguments=self.proposals.arguments(request.name, request.arguments),
-            requester=self.state.requester,
+            requester=requester,
             approved_by=grant.approved_by if grant is not None else (),
             tainted=bool(self.state.tainted_by),
         )
-        actor = self.state.requester or f"{WORKFLOW}{self.state.workflow}"
+        actor = requester or f"{WORKFLOW}{self.state.workflow}"
         return self._rule(actor, None, CHANNEL, act)
 
     def _drift(self, grant: _Grant) -> tuple[str, tuple[str, ...]]:

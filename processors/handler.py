@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 
+from ..commands import compensating
 from ..commands import models as m
 from ..commands.actors import ENGINE, WORKFLOW
 from ..commands.check import Facts, Refusal, check_unknown
-from ..commands.decide import decide, decide_parked, deliverable, due, keep
+from ..commands.decide import decide, decide_parked, due, keep
 from ..commands.decisions import refused
 from ..commands.next_valid import next_valid, obligations
 from ..commands.policy import Policy
@@ -169,6 +170,7 @@ class CommandHandler:
         ):
             name = f"{session.tenant}/{session.session_id}"
             body = due(session.state, now_ms, beats=session.beats, session=name)
+            body = body or session.owed(now_ms)
             if body is None:
                 break
             run.by_clock = True
@@ -227,7 +229,9 @@ class CommandHandler:
             if len(run.out) - run.counted_from >= FACTS_PER_COMMAND_MAX:
                 name = session.state.workflow if session.state is not None else ""
                 raise WorkflowSpins(name, FACTS_PER_COMMAND_MAX)
-            if isinstance(body, WORKFLOW_ENDS) and session.state is not None:
+            if isinstance(body, r.SessionFailed) and session.state is not None:
+                body = compensating.instead_of(session.state, body)
+            if isinstance(body, _LETS_GO) and session.state is not None:
                 for withdrawal in withdrawals(session.state):
                     self._stamp(session, run, withdrawal, actor)
             body, at_once = look(session, self._app, self._facts, run.now_ms, body)
@@ -240,7 +244,7 @@ class CommandHandler:
             work.extend((body, author) for body in reversed(following))
             work.extend((body, ENGINE) for body in reversed(at_once))
             if not work and session.state is not None and session.broken is None:
-                owed = deliverable(session.state)
+                owed = session.owed(run.now_ms)
                 if owed is not None and not (tired and _uses_up(owed)):
                     work.append((owed, ENGINE))
 
@@ -250,7 +254,7 @@ class CommandHandler:
         if state is None or not session.stopped_short:
             return
         run.by_clock = True
-        owed = deliverable(state)
+        owed = session.owed()
         if owed is not None:
             self._record(session, run, owed, ENGINE)
         else:
@@ -346,6 +350,9 @@ class CommandHandler:
         for body in kept:
             self._record(session, run, body, run.received.command.header.actor)
         return None
+
+
+_LETS_GO = (*WORKFLOW_ENDS, r.CompensationStarted)
 
 
 def _reason(error: BaseException) -> str:

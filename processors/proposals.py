@@ -94,9 +94,15 @@ class OpenProposals:
             return _missing(fault)
 
     def for_withheld(
-        self, request: r.ActivityRequested, voided: str | None, because: tuple[str, ...]
+        self,
+        request: r.ActivityRequested,
+        voided: str | None,
+        because: tuple[str, ...],
+        approver: str = "",
     ) -> r.ApprovalRequested:
         """The proposal that a withheld attempt waits for, in the place of the one that is void, if it had one.
+
+        `approver` is who is asked, if it is known and the code that is loaded may not be.
 
         Blob faults come out of here: the command that led here is kept then, and decided when they are mended.
         """
@@ -111,7 +117,7 @@ class OpenProposals:
             contract=request.contract,
             arguments=request.arguments,
             digest=b"",
-            approver=rule.approver if rule is not None else REVIEWER,
+            approver=approver or (rule.approver if rule is not None else REVIEWER),
             expires_at_ms=self.now_ms + REVIEW_EXPIRES_MS,
             quorum=rule.quorum if rule is not None else 1,
         )

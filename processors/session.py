@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ..commands import compensating
 from ..commands import models as m
 from ..commands.decide import deliverable
 from ..events import freezing
@@ -130,7 +131,7 @@ class Session:
             self.rebase()
             return
         self.state = evolve(self.state, event)
-        if isinstance(event.body, STARTS):
+        if isinstance(event.body, STARTS | r.CompensationStarted):
             self.journal = Journal((event,))
         elif isinstance(event.body, TURN_ENDS):
             self.journal = Journal()
@@ -161,7 +162,7 @@ class Session:
 
     @property
     def _base_began(self) -> bool:
-        return self.base is not None and self.base.state.status == Status.RUNNING
+        return self.base is not None and self.base.state.status in _JOURNALLED
 
     @property
     def stopped_short(self) -> bool:
@@ -170,7 +171,17 @@ class Session:
         if state is None or self.broken is not None or state.hold is not None:
             return False
         begins = state.status == Status.RUNNING and not state.activities and not state.waits
-        return begins or deliverable(state) is not None
+        return begins or self.owed() is not None
+
+    def owed(self, now_ms: int = 0) -> r.EventBody | None:
+        """What follows from what it has kept, or from what it has still to take back, once nothing else does."""
+        state, now_ms = self.state, max(now_ms, self.head.now_ms)
+        if state is None or self.broken is not None:
+            return None
+        if state.undoing is None:
+            return deliverable(state)
+        next_ = compensating.following(state, self.tenant, self.session_id, now_ms)
+        return deliverable(state) or next_
 
     def next_due(self) -> tuple[int, str] | None:
         """When a wake-up is owed, and for what; see `events.state.next_due`."""
@@ -223,7 +234,10 @@ class Session:
 
     @property
     def parked(self) -> bool:
-        """Whether nothing will happen before somebody or some time comes, so that it need not be in memory."""
+        """Whether it need not be in memory: nothing will happen before somebody or some time comes.
+
+        Nor need one that takes back what it did: no workflow is asked, and a person may take a week.
+        """
         state = self.state
         running = state is not None and state.status == Status.RUNNING and state.hold is None
         return not running or self.broken is not None
@@ -249,7 +263,8 @@ class Session:
 
 WORKFLOW_ENDS = (r.TurnCompleted, r.SessionCompleted, r.SessionFailed)
 TURN_ENDS = (*WORKFLOW_ENDS, r.SessionCancelled)
-BASES = (*TURN_ENDS, r.TurnContinued)
+BASES = (*TURN_ENDS, r.TurnContinued, r.CompensationStarted)
 """Facts that leave nothing to remember but the folds, and what a stretch began with."""
+_JOURNALLED = (Status.RUNNING, Status.COMPENSATING)
 DISPATCHES = (r.ActivityRetried, r.ActivityReturned)
 """Facts that send an open activity to the workers once more."""

@@ -55,4 +55,7 @@ def _on_behalf_of(session: Session, body: r.EventBody, header: m.CommandHeader) 
     """
     message = session.state.message if session.state is not None else None
     own = is_asked(body) or isinstance(body, _ITS_OWN)
+    state = session.state
+    if own and state is not None and state.undoing is not None and state.registered:
+        return state.registered[-1].on_behalf_of  # of whoever the effect was for
     return message.actor if message and own else header.on_behalf_of

@@ -26,7 +26,7 @@ def record(envelope: r.Envelope, body: Recorded) -> Change:
     match body:
         case r.ActivityRequested():
             _intent(ledger, envelope, body)
-            return ledger.change(LEDGER, creates=True)
+            return ledger.change(LEDGER, creates=body.attempt == 1)
         case r.ActivityCompleted():  # as often as a request, so it is asked for early
             _settled(ledger, envelope, body)
         case r.LateResultRecorded():
@@ -62,6 +62,13 @@ def withheld(envelope: r.Envelope, activity_id: str, proposal_id: str) -> Change
     ledger = Values(envelope, activity_id)
     ledger.row["approval"] = BY_POLICY
     ledger.text("proposal_id", proposal_id)
+    return ledger.change(LEDGER)
+
+
+def compensated(envelope: r.Envelope, activity_id: str, by: str) -> Change:
+    """Which activity takes its effect back; how that ended is in the row of that one."""
+    ledger = Values(envelope, activity_id)
+    ledger.text("compensated_by", by)
     return ledger.change(LEDGER)
 
 
@@ -101,6 +108,7 @@ def _intent(ledger: Values, envelope: r.Envelope, body: r.ActivityRequested) -> 
         approval=body.approval,
         requested_at_ms=envelope.at_ms,
         deadline_ms=body.deadline_ms,
+        settled_at_ms=None,
         untrusted=body.untrusted,
     )
     _next_attempt(ledger, envelope, body.attempt, body.withheld_ms)
@@ -112,6 +120,7 @@ def _intent(ledger: Values, envelope: r.Envelope, body: r.ActivityRequested) -> 
     ledger.text("on_behalf_of", envelope.on_behalf_of)
     ledger.text("proposal_id", body.proposal_id)
     ledger.text("on_uncertain", body.on_uncertain)
+    ledger.text("compensates", body.compensates)
 
 
 def _next_attempt(

@@ -185,7 +185,7 @@ LEDGER = Listing(
     "session_id, activity_id, turn, step, action, queue, contract, digest, idempotency_key, asked_by, on_behalf_of, "
     "approval, proposal_id, approved_by, attempts, status, requested_at, deadline_at, settled_at, since, started_at, "
     "progress, progress_at, worker, result_digest, recovered, failure, resolved_by, comment, cancel_reason, "
-    "late_results, untrusted, on_uncertain, seq, escaped",
+    "late_results, untrusted, on_uncertain, compensates, compensated_by, seq, escaped",
     (
         Route((), _BY_REQUEST, "requested"),
         Route(("action",), _BY_REQUEST, "requested", where=_equal("action")),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..events import records as r
 from . import approvals, attributes, jobs, ledger, outcomes, sessions, timers
 from .rows import SESSIONS, Change
-from .sessions import RUNNING
+from .sessions import WAITS_FOR_NOTHING
 from .values import Values
 
 _WAKES = frozenset({r.ActivityCompleted, r.ActivityFailed, r.ActivityResolved})
@@ -19,6 +19,7 @@ _Noted = (
     r.TurnContinued
     | r.VersionMarked
     | r.ArtifactRecorded
+    | r.CompensationsReleased
     | r.ArtifactChanged
     | r.TriggerReceived
     | r.SignalReceived
@@ -51,9 +52,12 @@ def project(event: r.Event) -> list[Change]:
             | r.ActivityCancelled()
             | r.LateResultRecorded()
         ):
-            if type(body) in _WAKES:
-                session.row.update(RUNNING)
-            return [_noted(session, envelope), outcome, ledger.record(envelope, body)]
+            wakes = type(body) in _WAKES
+            noted = _goes_on(session, envelope) if wakes else _noted(session, envelope)
+            rows = [noted, outcome, ledger.record(envelope, body)]
+            if isinstance(body, r.ActivityRequested) and body.compensates is not None:
+                rows.append(ledger.compensated(envelope, body.compensates, body.activity_id))
+            return rows
         case r.ApprovalRequested():
             asked = [_noted(session, envelope), outcome, approvals.requested(envelope, body)]
             if body.activity_id is not None:
@@ -62,8 +66,7 @@ def project(event: r.Event) -> list[Change]:
         case (
             r.ApprovalGranted() | r.ApprovalRejected() | r.ApprovalExpired() | r.ApprovalAnswered()
         ):
-            session.row.update(RUNNING)
-            return [_noted(session, envelope), outcome, approvals.decided(envelope, body)]
+            return [_goes_on(session, envelope), outcome, approvals.decided(envelope, body)]
         case r.SessionOpened(attributes=(_, *_) as first):
             opened = sessions.said(session, envelope, body)
             return [opened, outcome, *attributes.records(envelope, first, [a.name for a in first])]
@@ -78,11 +81,9 @@ def project(event: r.Event) -> list[Change]:
         case r.JobAwaited() | r.JobWithdrawn():
             return [_noted(session, envelope), outcome, jobs.record(envelope, body)]
         case r.JobCompleted() | r.JobFailed() | r.JobExpired():
-            session.row.update(RUNNING)
-            return [_noted(session, envelope), outcome, jobs.record(envelope, body)]
+            return [_goes_on(session, envelope), outcome, jobs.record(envelope, body)]
         case r.TimerFired():
-            session.row.update(RUNNING)
-            return [_noted(session, envelope), outcome, timers.record(envelope, body)]
+            return [_goes_on(session, envelope), outcome, timers.record(envelope, body)]
         case r.TimerSet() | r.TimerCancelled():
             return [_noted(session, envelope), outcome, timers.record(envelope, body)]
         case _:
@@ -106,6 +107,7 @@ def _told(session: Values, envelope: r.Envelope, body: _Told) -> Change:
             | r.SessionFailed()
             | r.CancellationRequested()
             | r.SessionCancelled()
+            | r.CompensationStarted()
         ):
             return sessions.ended(session, envelope, body)
         case (
@@ -117,8 +119,7 @@ def _told(session: Values, envelope: r.Envelope, body: _Told) -> Change:
         ):
             return sessions.held(session, envelope, body)
         case r.SignalDelivered() | r.InboxTaken():
-            session.row.update(RUNNING)
-            return _noted(session, envelope)
+            return _goes_on(session, envelope)
         case _:
             return _passed(session, envelope, body)
 
@@ -126,6 +127,12 @@ def _told(session: Values, envelope: r.Envelope, body: _Told) -> Change:
 def _passed(session: Values, envelope: r.Envelope, _body: _Noted) -> Change:
     """Facts that move the session's version and nothing that its row shows; a new kind of fact does not fit here."""
     return _noted(session, envelope)
+
+
+def _goes_on(session: Values, envelope: r.Envelope) -> Change:
+    """A wait is over: the session stands where it stood before, in its turn or in taking back what it did."""
+    session.row.update(WAITS_FOR_NOTHING)
+    return session.change(SESSIONS, heard=envelope.cause.offset, releases=True)
 
 
 def _noted(session: Values, envelope: r.Envelope) -> Change:

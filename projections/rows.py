@@ -157,6 +157,8 @@ TABLES: Mapping[str, Table] = {
                 "comment": "text",
                 "cancel_reason": "text",
                 "late_results": "integer",
+                "compensates": "text",
+                "compensated_by": "text",
                 **_COMMON,
             },
         ),
@@ -242,7 +244,7 @@ class Change(NamedTuple):
     """What one event does to one row: values to set, a counter to raise, and which values were escaped.
 
     `creates` says that no earlier event touched the row, so nothing need be looked up. `releases` restores the
-    status from which the session was held. `heard` is the offset of the command behind the event: the row keeps the
+    status that the session had before it waited, or was held. `heard` is the offset of the command behind the event: the row keeps the
     highest, since what was kept while a session was held is decided later.
     """
 

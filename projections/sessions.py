@@ -8,7 +8,7 @@ from . import attributes, escaping
 from .rows import SESSIONS, Change
 from .values import Values
 
-RUNNING = {"status": Status.RUNNING, "waiting_for": "[]", "waits": 0}
+WAITS_FOR_NOTHING = {"waiting_for": "[]", "waits": 0}
 
 _NONE_LEFT = {"waiting_for": "[]", "waits": 0, "next_valid": "[]"}
 
@@ -31,7 +31,13 @@ Said = (
     | r.SessionWaiting
     | r.TurnCompleted
 )
-Ended = r.SessionCompleted | r.SessionFailed | r.CancellationRequested | r.SessionCancelled
+Ended = (
+    r.SessionCompleted
+    | r.SessionFailed
+    | r.CancellationRequested
+    | r.SessionCancelled
+    | r.CompensationStarted
+)
 Held = (
     r.NondeterminismFound | r.SessionHeld | r.SessionReleased | r.CommandParked | r.CommandRefused
 )
@@ -49,7 +55,8 @@ def said(session: Values, envelope: r.Envelope, body: Said) -> Change:
             row["status"] = Status.WAITING
             _owed(session, body)
         case r.TurnStarted():
-            row.update(RUNNING, resting_status=Status.RUNNING, turn=body.turn)
+            row.update(WAITS_FOR_NOTHING, turn=body.turn)
+            row["status"] = row["resting_status"] = Status.RUNNING
             session.text("trigger", body.trigger)
             session.text("trigger_reason", body.reason or None)
             session.text("workflow", body.workflow)
@@ -98,6 +105,16 @@ def ended(session: Values, envelope: r.Envelope, body: Ended) -> Change:
         case r.SessionCompleted():
             row.update(_NONE_LEFT, status=Status.COMPLETED)
             session.put("outcome", escaping.payload(body.outcome))
+        case r.CompensationStarted():
+            row.update(
+                _NONE_LEFT,
+                status=Status.COMPENSATING,
+                resting_status=Status.COMPENSATING,
+                held_reason=None,
+                held_detail=None,
+            )
+            if body.failure is not None:
+                session.failure("failure", body.failure)
         case r.SessionFailed():
             row.update(_NONE_LEFT, status=Status.FAILED)
             session.failure("failure", body.failure)

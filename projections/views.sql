@@ -20,7 +20,7 @@ COMMENT ON COLUMN {views}.sessions.session_id IS 'Its name, unique within the te
 COMMENT ON COLUMN {views}.sessions.workflow IS 'The workflow it runs.';
 COMMENT ON COLUMN {views}.sessions.workflow_version IS 'The version of that workflow in its latest turn; null before the first.';
 COMMENT ON COLUMN {views}.sessions.versions IS 'Names and versions of what its latest turn was started on: workflow, model and so on.';
-COMMENT ON COLUMN {views}.sessions.status IS 'Opened, Running, Waiting, Suspended, Recovering, Completed, Failed or Cancelled.';
+COMMENT ON COLUMN {views}.sessions.status IS 'Opened, Running, Waiting, Suspended, Recovering, Compensating, Completed, Failed or Cancelled.';
 COMMENT ON COLUMN {views}.sessions.held_reason IS 'Why the session cannot go on; null unless it is held. An operator releases it.';
 COMMENT ON COLUMN {views}.sessions.held_detail IS 'The same in a sentence.';
 COMMENT ON COLUMN {views}.sessions.turn IS 'The turn it is in, or was in last; 0 before the first.';
@@ -141,7 +141,7 @@ CREATE OR REPLACE VIEW {views}.ledger WITH (security_invoker = true) AS
         l.worker, l.result_digest, l.failure, l.cancel_reason, l.late_results, l.seq, l.escaped,
         {tables}.log_time(l.since_ms) AS since, {tables}.log_time(l.started_at_ms) AS started_at, l.progress,
         {tables}.log_time(l.progress_at_ms) AS progress_at, l.recovered, l.resolved_by, l.comment,
-        l.on_uncertain, l.untrusted, l.requested_at_ms
+        l.on_uncertain, l.untrusted, l.requested_at_ms, l.compensates, l.compensated_by
     FROM {tables}.ledger l
     LEFT JOIN {tables}.approvals a
         ON a.tenant = l.tenant AND a.session_id = l.session_id AND a.proposal_id = l.proposal_id
@@ -184,6 +184,8 @@ COMMENT ON COLUMN {views}.ledger.resolved_by IS 'Who said what became of it whil
 COMMENT ON COLUMN {views}.ledger.comment IS 'What that person wrote.';
 COMMENT ON COLUMN {views}.ledger.untrusted IS 'Whether what it returns is content that nobody vouches for.';
 COMMENT ON COLUMN {views}.ledger.on_uncertain IS 'What follows where nobody knows whether it was done: wait (for a resolution) or raise (its workflow decides).';
+COMMENT ON COLUMN {views}.ledger.compensates IS 'The activity whose effect it takes back; null where it is a step of its own.';
+COMMENT ON COLUMN {views}.ledger.compensated_by IS 'The activity that takes its effect back, whose own row says how that went; null where that was not asked for.';
 COMMENT ON COLUMN {views}.ledger.requested_at_ms IS 'The same as requested_at in milliseconds, as it is indexed: filter and sort by this one where there are many rows.';
 
 CREATE OR REPLACE VIEW {views}.activities WITH (security_invoker = true) AS

@@ -118,7 +118,12 @@ app.command("start-turn")(arrivals.start_turn)
 
 @app.command("cancel")
 def cancel(
-    session_id: SessionId,
+    session_ids: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SESSION...", help="The session's id, or several; '-' reads them from stdin."
+        ),
+    ],
     *,
     reason: Annotated[str, typer.Option(help="For the record.")] = "",
     command_id: CommandId = None,
@@ -126,9 +131,17 @@ def cancel(
     detach: Detach = False,
     as_json: AsJson = False,
 ) -> int:
-    """End a session for good."""
+    """End a session for good, or several; what they did is taken back first, where the workflow said how."""
     from .asking import ask_and_tell
+    from .cancelling import cancel_all, named_sessions
 
+    session_id, *more = named_sessions(session_ids)
+    if more:
+        if command_id is not None:
+            raise Stopped(
+                Exit.USAGE, "--command-id names one command: leave it out for several sessions"
+            )
+        return cancel_all([session_id, *more], reason=reason, actor=actor, as_json=as_json)
     return ask_and_tell(
         session_id,
         lambda client: client.cancel(session_id, reason, command_id=command_id),
@@ -168,7 +181,7 @@ def list_(
     status: Annotated[
         str | None,
         typer.Option(
-            help="Opened, Running, Waiting, Suspended, Recovering, Completed, Failed, Cancelled."
+            help="Opened, Running, Waiting, Suspended, Recovering, Compensating, Completed, Failed, Cancelled."
         ),
     ] = None,
     where: Annotated[

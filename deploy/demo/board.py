@@ -22,6 +22,7 @@ SHOWN = (
     Status.WAITING,
     Status.SUSPENDED,
     Status.RECOVERING,
+    Status.COMPENSATING,
     Status.COMPLETED,
     Status.FAILED,
     Status.CANCELLED,

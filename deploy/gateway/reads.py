@@ -24,6 +24,7 @@ Status = Literal[
     "Waiting",
     "Suspended",
     "Recovering",
+    "Compensating",
     "Completed",
     "Failed",
     "Cancelled",

@@ -155,6 +155,8 @@ def steps_go_on(events: Sequence[Event]) -> Iterator[str]:
                 continue
             if isinstance(event.body, r.ApprovalRequested) and not is_asked(event.body):
                 continue  # the step of the proposal whose place it takes, or of the activity that waits for it
+            if isinstance(event.body, r.ActivityRequested) and event.body.attempt > 1:
+                continue  # what takes an effect back, tried again after a release
             if (turn, step) in seen:
                 yield f"{session} asked for step {step} of turn {turn} twice"
             seen.add((turn, step))

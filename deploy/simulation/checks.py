@@ -41,6 +41,7 @@ from .copying import Copied, copies_are_dead, sessions_lie_at_home
 from .flooding import others_are_let_in
 from .payments import payments
 from .projecting import Database
+from .sagas import sagas
 from .secrets import nobody_tells
 from .vouching import heard, vouched
 
@@ -122,6 +123,7 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
     findings.extend("I26", _gates_hold(world, events))
     findings.extend("I17", _effects(world, events))
     findings.extend("I17p", payments(world.downstream.bank, events, load))
+    findings.extend("I17s", sagas(world.downstream.bookings, events))
     findings.extend("signals", arriving.signals(events))
     findings.extend("messages", arriving.messages(events))
     findings.extend("silence", arriving.silence(events))

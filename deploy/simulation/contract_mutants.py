@@ -6,6 +6,7 @@ from ...commands import reports as reporting
 from ...events import evolve_activities as activities
 from ...events import evolve_receiving as receiving
 from ...processors import handler as sessions
+from ...processors import session
 from ...processors.activities import attempt as attempts
 from ...processors.activities import core as workers
 from ...processors.activities.look_ups import LookUps
@@ -75,7 +76,7 @@ CONTRACT_MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant("delivers a signal twice", plant((receiving, "evolve", wrong.keeps_signals)), seed=6),
     Mutant(
-        "takes one signal for another", plant((sessions, "deliverable", wrong.any_signal)), seed=6
+        "takes one signal for another", plant((session, "deliverable", wrong.any_signal)), seed=6
     ),
     Mutant(
         "runs what the inbox gave out", plant((receiving, "evolve", wrong.keeps_messages)), seed=10

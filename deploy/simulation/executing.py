@@ -101,9 +101,17 @@ def _executing(
     return policy.rule(Question(tenant, "", None, "", act))
 
 
+def _asks_itself(session: _Session, body: Attempt) -> bool:
+    """Whether it takes an effect back and was registered with a rule."""
+    effect = session.requests.get(session.requests[body.activity_id].compensates or "")
+    return bool(effect and effect.compensation and effect.compensation.approver)
+
+
 def _against(session: _Session, event: Event, body: Attempt, policy: Policy) -> str:
     """What forbids to dispatch the attempt."""
     envelope, used = event.envelope, session.uses.get(body.activity_id)
+    if used is None and _asks_itself(session, body):
+        return "its own rule asks for an approval"
     if used is None and policy.set_hash is None:
         return ""
     approvals = session.approved_by[used] if used is not None else []

@@ -15,7 +15,7 @@ from ...events import records as r
 from ...events.log.protocol import LogFault
 from ...events.replacing import replace
 from ...events.state import OpenActivity, State
-from ...processors import effects, gate, handler
+from ...processors import effects, gate, handler, session
 from ...processors.activities.standing import Standing
 from ...processors.proposals import OpenProposals
 from .planting import Mutant, plant
@@ -136,7 +136,7 @@ GATE_MUTANTS: tuple[Mutant, ...] = (
         "dispatches what is withheld", plant((handler, "task_of", _sends_it_all_the_same)), seed=9
     ),
     Mutant(
-        "forgets who was approved", plant((handler, "deliverable", _forgets_the_approved)), seed=26
+        "forgets who was approved", plant((session, "deliverable", _forgets_the_approved)), seed=26
     ),
     Mutant("lets the withheld run", plant((activities, "_requested", _taken_for_running)), seed=9),
     Mutant("gives no time back", plant((gate._Gate, "_let_go", _gives_no_time_back)), seed=26),

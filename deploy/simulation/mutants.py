@@ -38,6 +38,7 @@ from .gate_mutants import GATE_MUTANTS
 from .identity_mistakes import IDENTITY_MUTANTS
 from .planting import Mutant, plant
 from .policy_mutants import POLICY_MUTANTS
+from .saga_mutants import SAGA_MUTANTS
 from .secrets import SECRET_MUTANTS
 from .tight import TIGHT_MUTANTS
 
@@ -187,4 +188,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *SECRET_MUTANTS,
     *COPY_MUTANTS,
     *TIGHT_MUTANTS,
+    *SAGA_MUTANTS,
 )

@@ -22,6 +22,7 @@ STANDS = {
     "Waiting": "waits in turn {turn}",
     "Suspended": "rests after turn {turn}, until the next message",
     "Recovering": "is held in turn {turn}: it goes on once somebody releases it",
+    "Compensating": "is ending in turn {turn}, and takes back what it did: the last effect first",
     "Completed": "has ended with its outcome, in turn {turn}",
     "Failed": "has failed, in turn {turn}",
     "Cancelled": "was cancelled, in turn {turn}",
@@ -43,6 +44,8 @@ MENDING = {
     "engine_fault": "this is a fault of Wakeful: report it, with the processors' log",
     "verification_failed": "look at what its verification said",
     "payload_missing": "bring the payload back into the store of blobs (WAKEFUL_BLOBS)",
+    "compensation_failed": "see why the activity failed that takes the effect back, and mend it: a release tries it again; "
+    "cancelled now, the session ends and the rest stays as it is",
     "payload_damaged": "restore the payload in the store of blobs (WAKEFUL_BLOBS)",
     "payload_unavailable": "bring the store of blobs (WAKEFUL_BLOBS) back",
 }

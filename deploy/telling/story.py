@@ -81,6 +81,22 @@ def _attributes(body: r.AttributesSet) -> str:
     return ", ".join(f"{one.name}={one.value}" for one in body.attributes) or "nothing"
 
 
+def _taken_back(body: r.SessionCancelled | r.SessionFailed) -> str:
+    """What was taken back, and what was to be and stands; nothing where nothing was."""
+    told = f"; taken back: {_names(body.compensated)}" if body.compensated else ""
+    return told + (
+        f"; not taken back: {_names(body.not_compensated)}" if body.not_compensated else ""
+    )
+
+
+def _called(body: r.ActivityRequested) -> str:
+    """How it came to be called: by its workflow, or to take the effect of another back."""
+    if body.compensates is None:
+        return "called"
+    again = ", again," if body.attempt > 1 else ""
+    return f"to take back {body.compensates},{again} called"
+
+
 def _names(ids: tuple[str, ...]) -> str:
     return ", ".join(ids) or "none"
 
@@ -88,7 +104,7 @@ def _names(ids: tuple[str, ...]) -> str:
 OPENS: Mapping[type, tuple[str, Tell]] = {
     r.ActivityRequested: (
         "activity_id",
-        lambda _, b: f"called {b.name} ({_said(b.arguments)}){_withheld(b, b.attempt)}",
+        lambda _, b: f"{_called(b)} {b.name} ({_said(b.arguments)}){_withheld(b, b.attempt)}",
     ),
     r.ApprovalRequested: (
         "proposal_id",
@@ -197,12 +213,17 @@ ALONE: Mapping[type, Tell] = {
     r.AttributesSet: lambda _, b: f"is found by {_attributes(b)}",
     r.ArtifactChanged: lambda e, b: f"{e.actor} said that {b.artifact_id} is {b.version} now",
     r.SessionCompleted: lambda _, b: f"the session ended with {_said(b.outcome)}",
-    r.SessionFailed: lambda _, b: f"the session failed ({_why(b.failure)})",
+    r.SessionFailed: lambda _, b: f"the session failed ({_why(b.failure)}){_taken_back(b)}",
     r.CancellationRequested: lambda e, b: f"{e.actor} asked it to stop{_noted(b.reason)}",
     r.SessionCancelled: lambda _, b: (
         f"it was cancelled; done: {_names(b.done)}; not run: {_names(b.undone)}; "
-        f"nobody knows: {_names(b.uncertain)}"
+        f"nobody knows: {_names(b.uncertain)}{_taken_back(b)}"
     ),
+    r.CompensationStarted: lambda _, b: (
+        f"it {'was stopped' if b.failure is None else f'failed ({_why(b.failure)})'}, and takes back, in this order: "
+        f"{_names(b.compensating)}"
+    ),
+    r.CompensationsReleased: lambda *_: "said that what was done so far stands",
     r.NondeterminismFound: lambda _, b: (
         f"held: step {b.step} was {b.expected}, and the code now does {b.actual}"
     ),

@@ -45,6 +45,27 @@ class RetryPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class Compensation:
+    """The action that takes an activity's effect back: as it was when that was requested, whatever later code says.
+
+    `approver` must approve it first; empty where nobody is asked.
+    """
+
+    name: str
+    queue: str
+    contract: str
+    arguments: Payload
+    digest: bytes
+    start_to_close_ms: int
+    schedule_to_close_ms: int
+    approver: str = ""
+    retry: RetryPolicy | None = None
+    settle_ms: int | None = None
+    heartbeat_ms: int | None = None
+    untrusted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Version:
     """One entry of the version vector: workflow, prompt, model, a tool, or the policy set."""
 

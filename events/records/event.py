@@ -48,6 +48,8 @@ from .session import (
     CancellationRequested,
     CommandParked,
     CommandRefused,
+    CompensationsReleased,
+    CompensationStarted,
     MessageReceived,
     NondeterminismFound,
     ReplySent,
@@ -120,6 +122,8 @@ EventBody = (
     | JobFailed
     | JobExpired
     | JobWithdrawn
+    | CompensationStarted
+    | CompensationsReleased
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..contracts import WAIT
 from ..freezing import dataclass
-from .envelope import Failure, Payload, RetryPolicy
+from .envelope import Compensation, Failure, Payload, RetryPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,9 @@ class ActivityRequested:
     next; so much of its time was left then, and it does not run meanwhile. 0 (`NEVER_MS`): no approval would help, so none
     is asked for, and the activity ends. `policy_ids` and `policy_hash` say by which policies the attempt was let go or
     forbidden, where these were asked.
+
+    `compensation` takes its effect back, should the session fail or be cancelled; `compensates` is the activity whose
+    effect this one takes back.
     """
 
     activity_id: str
@@ -46,6 +49,8 @@ class ActivityRequested:
     policy_ids: tuple[str, ...] = ()
     policy_hash: bytes | None = None
     untrusted: bool = False
+    compensation: Compensation | None = None
+    compensates: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

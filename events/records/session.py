@@ -131,11 +131,18 @@ class SessionCompleted:
 
 @dataclass(frozen=True, slots=True)
 class SessionFailed:
-    """The session ended because an activity's failure was not handled by its workflow."""
+    """The session ended because an activity's failure was not handled by its workflow.
+
+    The lists are those of `SessionCancelled`, and empty where nothing was to be compensated.
+    """
 
     turn: int
     failure: Failure
     messages_unread: int
+    done: tuple[str, ...] = ()
+    compensated: tuple[str, ...] = ()
+    uncertain: tuple[str, ...] = ()
+    not_compensated: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,11 +154,41 @@ class CancellationRequested:
 
 @dataclass(frozen=True, slots=True)
 class SessionCancelled:
-    """The stop was carried out: activities done, withdrawn before they ran, and in doubt (they may have run)."""
+    """The stop was carried out: activities done, withdrawn before they ran, and in doubt (they may have run).
+
+    Those that were taken back are `compensated`; those that were to be, and stand, `not_compensated`.
+    """
 
     done: tuple[str, ...]
     undone: tuple[str, ...]
     uncertain: tuple[str, ...]
+    compensated: tuple[str, ...] = ()
+    not_compensated: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CompensationStarted:
+    """The session ends, and what it did is taken back first: one after another, the last one first.
+
+    `cause` is `cancelled` or `failed`; `compensating` names the activities whose effects are to be taken back, in this
+    order. The other lists are of those that have no compensation.
+    """
+
+    turn: int
+    cause: str
+    failure: Failure | None
+    compensating: tuple[str, ...]
+    done: tuple[str, ...]
+    undone: tuple[str, ...]
+    uncertain: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CompensationsReleased:
+    """What was done so far stands: its compensations are dropped."""
+
+    turn: int
+    step: int
 
 
 @dataclass(frozen=True, slots=True)

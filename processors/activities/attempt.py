@@ -25,7 +25,9 @@ from ...events.errors import Corrupt
 from ...events.failures import (
     AUTHORITY_STALE,
     CUT_OFF,
+    NOT_WANTED,
     RAISED,
+    STOPPED,
     TAKEN_OVER,
     TIMED_OUT,
     WORKER_STOPS,
@@ -36,7 +38,7 @@ from .definitions import CREDENTIALS
 from .jobs import Job
 from .look_ups import LookUps
 from .providing import Given, Providing
-from .runner import Body, Call, Runner
+from .runner import Body, Call, Runner, Said
 from .telling import Hang
 
 """Why a worker returns an attempt that it has not begun."""
@@ -172,6 +174,20 @@ def let_go(task: ActivityTask, *, begun: bool, worker: str) -> ReturnActivity | 
         return ReturnActivity(task.activity_id, task.attempt, WORKER_STOPS, worker)
     told = f"the worker of {task.name} stopped and cut the call off: nobody knows whether it was carried out"
     return FailActivity(task.activity_id, task.attempt, Failure(CUT_OFF, "", told, ""), worker)
+
+
+def unwanted(job: Job, worker: str) -> Said | None:
+    """What a worker says of an attempt that nobody waits for, and that has no result: its effect may be taken back.
+
+    Of a read that makes no difference.
+    """
+    task = job.task
+    if task.contract == READ:
+        return None
+    if not job.begun and job.fresh:
+        return ReturnActivity(task.activity_id, task.attempt, NOT_WANTED, worker)
+    told = f"{task.name} was stopped, since nobody waits for it any more: it may have done something before"
+    return FailActivity(task.activity_id, task.attempt, Failure(STOPPED, "", told, ""), worker)
 
 
 def outdated(job: Job, worker: str) -> ReturnActivity:

@@ -175,6 +175,12 @@ class Activity(Generic[R_co]):
         taken = self.undo._signature.parameters  # noqa: SLF001 another of its own kind
         return self.undo.call(**{name: value for name, value in given.items() if name in taken})
 
+    def taking_back(self, action: Action[Any], done_key: str) -> Action[R_co]:
+        """The action of this activity with what `action` was given under the same names, and its key where it takes it."""
+        given = {**action.activity.typed(action.arguments), DONE_KEY: done_key}
+        taken = self._signature.parameters
+        return self.call(**{name: value for name, value in given.items() if name in taken})
+
     def _looked_up(self) -> tuple[LookUp | None, int | None]:
         contract = self.contract
         if not isinstance(contract, Write) or contract.lookup is None:

@@ -21,7 +21,7 @@ import structlog
 from ...commands.identity import Identity
 from ...events.log.protocol import Log, Place
 from ...events.topics import Topics
-from .attempt import hung
+from .attempt import hung, unwanted
 from .bursts import Burst
 from .core import WorkerCore
 from .driving import Driver, Spoken
@@ -375,7 +375,7 @@ class Lane:
 
     def _over(self, command_id: str) -> None:
         if not self._running.stop(command_id) and (job := self._waiting.one(command_id)):
-            self._hand_in(job, None)
+            self._hand_in(job, unwanted(job, self._runner.worker_id))
 
     def _give_back(self, job: Job) -> None:
         if self._attempts.claim(job):

@@ -4,7 +4,7 @@
 AttemptOver ─────────────┐            async: its task is cancelled
 beats not acknowledged ──┴▶ stop ─▶   sync: its next heartbeat() raises
 body ends ┬ of its own, a result or failure ─▶ that is reported; the log may record it as late
-          ├ stopped, the attempt is over    ─▶ nothing, its task is settled
+          ├ stopped, the attempt is over    ─▶ stopped (of a write): its effect may have to be taken back
           └ stopped, fenced                 ─▶ timed_out: whoever has the attempt now is told, if nobody has it
 ```
 """
@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Container
 from contextlib import suppress
 
 from ...commands.models import CompleteActivity
-from .attempt import fenced
+from .attempt import fenced, unwanted
 from .beats import AttemptCancelled, Beat, Beats, Stop
 from .emitting import Emission
 from .hidden import Hidden
@@ -47,7 +47,7 @@ class Running:
     async def attend(
         self, attempt: Attempt, work: Callable[[], Awaitable[Said | None]]
     ) -> Said | None:
-        """What this attempt, carried out by `work`, has come to; null where nothing is to be said, since nobody waits."""
+        """What this attempt, carried out by `work`, has come to; null where nothing is to be said."""
         job = attempt.job
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
         if task is None:
@@ -64,7 +64,7 @@ class Running:
 
         beats = self._begin(job, cancel)
         if beats is None:
-            return None
+            return self._unwanted(job)
         body: Said | None = None
         inside = self._inside(beats)
         token = INSIDE.set(inside)
@@ -77,14 +77,14 @@ class Running:
             INSIDE.reset(token)
             inside.emission.close()
             self._end(job, beats, body)
-        return self._said(beats, body)
+        return self._said(job, beats, body)
 
     def attend_sync(self, attempt: Attempt, work: Callable[[], Said | None]) -> Said | None:
         """The same in a thread."""
         job = attempt.job
         beats = self._begin(job, None)
         if beats is None:
-            return None
+            return self._unwanted(job)
         body: Said | None = None
         inside = self._inside(beats)
         token = INSIDE.set(inside)
@@ -97,7 +97,7 @@ class Running:
             INSIDE.reset(token)
             inside.emission.close()
             self._end(job, beats, body)
-        return self._said(beats, body)
+        return self._said(job, beats, body)
 
     def begins(self, job: Job, hidden: Hidden | None = None) -> None:
         """Its function is about to be called: from here on its clock runs, and what is `hidden` is not told."""
@@ -152,8 +152,13 @@ class Running:
         self._open.pop(job.command_id, None)
         beats.close(completed=isinstance(body, CompleteActivity))
 
-    def _said(self, beats: Beats, body: Said | None) -> Said | None:
+    def _unwanted(self, job: Job) -> Said | None:
+        return unwanted(job, self._runner.worker_id)
+
+    def _said(self, job: Job, beats: Beats, body: Said | None) -> Said | None:
         """A fenced body that was told may have given half a result, and somebody may wait for a whole one."""
         if beats.stopped is Stop.FENCED and (body is None or beats.told):
             return fenced(self._runner, beats.task)
+        if beats.stopped is Stop.OVER and body is None:
+            return self._unwanted(job)
         return body

@@ -32,7 +32,9 @@ def signal(rng: random.Random) -> m.SendSignal:
 def trigger(scene: Scene) -> m.StartTurn:
     """A turn without a message."""
     rng = scene.rng
-    data = put_payload({"text": script(rng)}, "acme", DIGEST_KEY, scene.blobs)
+    data = put_payload(
+        {"text": script(rng, sagas=scene.plan.sagas)}, "acme", DIGEST_KEY, scene.blobs
+    )
     return m.StartTurn(rng.choice(TRIGGERS), "it was time", data)
 
 
@@ -88,9 +90,13 @@ class Resolver:
 
     def _say(self, session_id: str, activity_id: str) -> None:
         key = f"acme/{session_id}/{activity_id.replace('.', '/')}"
-        charged = self._scene.downstream.bank.charges.get(key)
+        downstream = self._scene.downstream
+        charged = [charge.receipt for charge in downstream.bank.charges.get(key, ())]
+        charged += [
+            booked for what, booked, _ in downstream.bookings if (what, booked) == ("booked", key)
+        ]
         if charged:
-            receipt = json_payload(charged[0].receipt, DIGEST_KEY)
+            receipt = json_payload(charged[0], DIGEST_KEY)
             body = m.ResolveActivity(activity_id, COMPLETED, receipt, "it is in the books")
         else:
             body = m.ResolveActivity(activity_id, FAILED, None, "it is not in the books")

@@ -192,7 +192,8 @@ class Clients:
             self._be_hostile(session_id)
 
     def _message(self) -> m.SendMessage:
-        return self._said(self._yard.script(self._board.script(script(self._scene.rng))))
+        words = script(self._scene.rng, sagas=self._scene.plan.sagas)
+        return self._said(self._yard.script(self._board.script(words)))
 
     def _said(self, text: str) -> m.SendMessage:
         return m.SendMessage(put_payload({"text": text}, TENANT, DIGEST_KEY, self._scene.blobs))

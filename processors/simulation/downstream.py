@@ -84,6 +84,8 @@ class Downstream:
     """The ids of jobs that were handed out, in order."""
     attempts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     called: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    bookings: list[tuple[str, str, str]] = field(default_factory=list)
+    """In order: `booked` or `taken back`, which key, and the key of the call."""
     bank: Bank = field(init=False)
 
     def __post_init__(self) -> None:

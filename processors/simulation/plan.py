@@ -39,6 +39,10 @@ STRAYS_EVERY = 32
 """One seed in so many has strangers among the tasks."""
 
 
+SAGAS_EVERY, SAGAS_AT = 13, 11
+"""One seed in so many, from this one on, has sessions that take back what they did."""
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """One seed's world. `ticks` are the steps with faults; `marker_pace` is how soon late markers are written.
@@ -78,6 +82,11 @@ class Plan:
     def strays(self) -> bool:
         """Whether strangers write among the tasks that must not run twice; by the seed alone, so that others stay as they were."""
         return self.seed % STRAYS_EVERY == STRAYS_EVERY - 3
+
+    @property
+    def sagas(self) -> bool:
+        """Whether sessions do what is taken back should they fail; by the seed alone, like `strays`."""
+        return self.seed % SAGAS_EVERY == SAGAS_AT
 
     @property
     def unpublished(self) -> Policy:

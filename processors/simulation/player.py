@@ -23,6 +23,7 @@ from ..workflow.errors import (
 )
 from ..workflow.turn import Turn
 from .boards import PRICES
+from .bookings import book, reserve, unbook, unbook_dearly
 from .tools import (
     bonus,
     charge,
@@ -130,6 +131,8 @@ async def _other(turn: Turn, step: str, argument: str) -> None:
             await turn.complete({"outcome": argument})
         case "stuck" | "fragile" | "crunch" | "charge" | "wire" | "transfer" | "doubt":
             await _try(turn, step, argument)
+        case "book" | "reserve" | "dear" | "committed" | "both-booked":
+            await _book(turn, step, argument)
         case "raise" | "exit" | "cling" | "io":
             await _misbehave(turn, step, argument)
         case _:
@@ -154,6 +157,25 @@ async def _try(turn: Turn, step: str, argument: str) -> None:
             await turn.say(f"{await turn.run(action)}")
     except Uncertain as error:
         await turn.say(f"uncertain {error.key}")
+    except ActivityError as error:
+        await turn.say(error.failure.kind)
+
+
+async def _book(turn: Turn, step: str, mood: str) -> None:
+    """Does what is taken back should the session fail; what goes wrong with it is told, and the turn goes on."""
+    try:
+        match step:
+            case "book":
+                await turn.run(book.call(mood), compensate=unbook)
+            case "reserve":
+                await turn.run(reserve.call(mood), compensate=unbook)
+            case "dear":
+                await turn.run(book.call(mood), compensate=unbook_dearly)
+            case "both-booked":
+                first = turn.run(book.call(mood), compensate=unbook)
+                await turn.gather(first, turn.run(reserve.call(mood), compensate=unbook))
+            case _:
+                await turn.committed()
     except ActivityError as error:
         await turn.say(error.failure.kind)
 

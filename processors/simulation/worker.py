@@ -10,6 +10,7 @@ from ...commands.models import CompleteActivity
 from ...events.log.protocol import Isolation, LogFault, Place
 from ...events.payloads import json_payload
 from ...events.records import ActivityTask
+from ..activities import attempt as attempts_
 from ..activities.attempt import Ask, Run, Say, Step, Steps, Wait, fenced, outdated, steps_of
 from ..activities.beats import AttemptCancelled, Beat, Beats, Stop
 from ..activities.core import SESSION_TIMEOUT_MS, WorkerCore
@@ -151,12 +152,19 @@ class WorkerActor(Actor):
         for job in [job for job in self._waiting if job.command_id == command_id]:
             self.scene.counts["attempts not begun"] += 1
             self._waiting.remove(job)
-            self._core.expire(job)
+            self._leave(job)
         for running in [r for r in self._running if r.job.command_id == command_id]:
             self.scene.counts["attempts stopped"] += 1
             self._running.remove(running)
             running.close(completed=False)
-            self._core.expire(running.job)
+            self._leave(running.job)
+
+    def _leave(self, job: Job) -> None:
+        body = attempts_.unwanted(job, self.name)
+        if body is None:
+            self._core.expire(job)
+        else:
+            self._core.report(job, body)
 
     def _go_on(self) -> str:
         rng = self.scene.rng

@@ -7,13 +7,14 @@ from typing import Any
 
 from ..app import App, gather
 from ..workflow.definitions import Workflow
+from .bookings import BOOKINGS
 from .player import changed_player, guarded_player, player
 from .tools import ACTIVITIES, vault
 
-APP = gather([player, vault, *ACTIVITIES], name="simulation")
-CHANGED = gather([changed_player, vault, *ACTIVITIES], name="changed")
-GUARDED = gather([guarded_player, vault, *ACTIVITIES], name="guarded")
-EMPTY = gather([vault, *ACTIVITIES], name="without workflows")
+APP = gather([player, vault, *ACTIVITIES, *BOOKINGS], name="simulation")
+CHANGED = gather([changed_player, vault, *ACTIVITIES, *BOOKINGS], name="changed")
+GUARDED = gather([guarded_player, vault, *ACTIVITIES, *BOOKINGS], name="guarded")
+EMPTY = gather([vault, *ACTIVITIES, *BOOKINGS], name="without workflows")
 
 
 class Broken(App):
@@ -84,8 +85,16 @@ _CRUNCHES = ("steady", "steady", "silent", "half")
 _VERDICTS = ("yes", "later", "no")
 
 
-def script(rng: random.Random) -> str:
-    """A turn: a few words, seldom a bad one, sometimes the last."""
+_SAGAS = (
+    *("book:{mood}", "book:{mood}", "book:{mood}!", "reserve:{mood}", "reserve:{mood}"),
+    *("dear:{mood}", "committed", "both-booked:{mood}", "sleep:1", "sleep:5", "break:g", "break:g"),
+)
+
+
+def script(rng: random.Random, *, sagas: bool = False) -> str:
+    """A turn: a few words, seldom a bad one, sometimes the last. In `sagas` most of what it does can be taken back."""
+    if sagas:
+        return " ".join(_filled(rng.choice(_SAGAS), rng) for _ in range(rng.choice((1, 2, 3, 5))))
     words = [
         _filled(rng.choice(_RARE if rng.random() < 0.2 else _USUAL), rng)
         for _ in range(rng.choice((1, 1, 2, 3, 4)))

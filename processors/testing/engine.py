@@ -210,6 +210,7 @@ STEPS = (
     | r.ArtifactRecorded
     | r.AttributesSet
     | r.VersionMarked
+    | r.CompensationsReleased
 )
 """Facts that are the record of a step."""
 

@@ -11,7 +11,7 @@ from ...commands import models as m
 from ...commands.actors import ENGINE
 from ...events import records as r
 from ...events.contracts import ONCE
-from ...events.failures import JOB_FAILED, RAISED
+from ...events.failures import JOB_FAILED, NOT_WANTED, RAISED
 from ...events.keys import attempt_id
 from ...events.payloads import storable_text
 from ...events.state import OpenApproval, Uncertain
@@ -355,6 +355,7 @@ class Rehearsal(Story):
         )
         if not running:
             self._tasks.popleft()  # cancelled, or its deadline passed, before its worker came to it
+            self._report(task, m.ReturnActivity(task.activity_id, task.attempt, NOT_WANTED, WORKER))
             return
         report = self._stage.run(task)
         at = _step_of(task)
@@ -371,7 +372,9 @@ class Rehearsal(Story):
         else:
             self._report(task, report)
 
-    def _report(self, task: r.ActivityTask, body: m.CompleteActivity | m.FailActivity) -> None:
+    def _report(
+        self, task: r.ActivityTask, body: m.CompleteActivity | m.FailActivity | m.ReturnActivity
+    ) -> None:
         command_id = attempt_id(task.idempotency_key, task.attempt)
         stamped, refusal = self._engine.give(body, actor=f"worker:{WORKER}", command_id=command_id)
         if refusal is not None:

@@ -36,7 +36,7 @@ class Story:
 
     @property
     def status(self) -> str:
-        """Opened, Running, Waiting, Suspended, Recovering (held), Completed, Failed or Cancelled."""
+        """Opened, Running, Waiting, Suspended, Recovering (held), Compensating, Completed, Failed or Cancelled."""
         return self._state.status
 
     @property

@@ -17,6 +17,7 @@ from ...events import records as r
 from ...events.state import State, Status
 from .answers import read_message
 from .claims import CLAIM_FAULTS, Claims, held_by
+from .compensations import overfull
 from .definitions import Message, Workflow
 from .driver import Stretch
 from .facts import INFORMS, RESOLVES, STARTS, is_asked
@@ -59,7 +60,7 @@ def advance(
 ) -> Advanced:
     """Drives the workflow after `event`; gives what it asks for next."""
     state = position.state
-    if state.hold is not None or state.ended:
+    if state.hold is not None or state.ended or state.undoing is not None:
         _drop(stretch)
         return Advanced([], None)
     if state.status in _IDLE:
@@ -86,6 +87,9 @@ def advance(
         _drop(stretch)
         return Advanced([held_by(fault)], None)
     bodies = [_complete(body, state) for body in asked]
+    if told := overfull(state, bodies):
+        _drop(stretch)
+        return Advanced([r.SessionHeld("workflow_misuse", told)], None)
     if bodies and isinstance(bodies[-1], _ENDS):
         _drop(stretch)
         stretch = None

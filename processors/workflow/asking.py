@@ -19,6 +19,7 @@ from ..activities.definitions import Action
 from .ahead import LIVE, Ahead
 from .answers import Answer, answer_of
 from .claims import Claims
+from .compensations import check_changes, checked_compensation, compensation_of
 from .errors import UnapprovedAction, WorkflowMisuse
 from .facts import describe
 from .stepping import Stepping, TurnContext
@@ -53,7 +54,7 @@ class Asking(Stepping):
         """What this activation did that no workflow may: it is held, whatever its function catches."""
         self._changes: dict[str, bool] = {}
 
-    def run(self, action: Action[Any], *, on_uncertain: str) -> Step:
+    def run(self, action: Action[Any], *, on_uncertain: str, compensate: object = None) -> Step:
         """Asks for the action to be run; see `Turn.run`."""
         activity, context = action.activity, self.context
         digest, arguments = self._identify(action)
@@ -62,6 +63,7 @@ class Asking(Stepping):
             approval, granted = self._use_grant(action, arguments)
             if granted is not None:
                 proposal_id, digest = granted.proposal_id, granted.digest
+        compensation = self._compensation(action, compensate)
         step = self._next_step()
         activity_id = f"{context.turn}.{step}"
         return self._wait(
@@ -86,8 +88,23 @@ class Asking(Stepping):
                 heartbeat_ms=activity.heartbeat_ms,
                 on_uncertain=on_uncertain,
                 untrusted=activity.untrusted,
+                compensation=compensation,
             ),
         )
+
+    def committed(self) -> None:
+        """Drops what takes effects back; see `Turn.committed`."""
+        self._ask(r.CompensationsReleased(self.context.turn, self._next_step()))
+
+    def _compensation(self, action: Action[Any], given: object) -> r.Compensation | None:
+        """How the effect of the action that is asked for next is taken back."""
+        context = self.context
+        key = effect_key(context.tenant, context.session_id, f"{context.turn}.{self.steps + 1}")
+        undo = checked_compensation(action, given, key)
+        if undo is None:
+            return None
+        check_changes(undo)
+        return compensation_of(undo, *self._identify(undo))
 
     def undo(self, action: Action[Any]) -> Step:
         """Asks for an action that undoes another. Once begun it goes on to its end, whoever still waits for it."""

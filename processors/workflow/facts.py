@@ -18,6 +18,7 @@ ASKED = (
     | r.VersionMarked
     | r.ArtifactRecorded
     | r.AttributesSet
+    | r.CompensationsReleased
     | r.TurnContinued
     | r.TurnCompleted
     | r.SessionCompleted
@@ -74,7 +75,9 @@ def describe(body: r.EventBody) -> str:
     """One asked-for fact in words, with the digest that tells it from its like."""
     match body:
         case r.ActivityRequested():
-            return f"activity {body.name} with arguments {body.digest.hex()[:12]}"
+            undo = body.compensation
+            back = f", taken back by {undo.name} {undo.digest.hex()[:12]}" if undo else ""
+            return f"activity {body.name} with arguments {body.digest.hex()[:12]}{back}"
         case r.ApprovalRequested():
             return f"approval of {body.name} with arguments {body.digest.hex()[:12]}"
         case r.TimerSet():
@@ -94,6 +97,8 @@ def describe(body: r.EventBody) -> str:
         case r.AttributesSet():
             now = [f"{a.name}={a.value}" for a in body.attributes if a.name in body.changed]
             return f"attributes {', '.join(body.changed)}, now {', '.join(now) or 'none'}"
+        case r.CompensationsReleased():
+            return "that what was done stands"
         case r.SessionHeld():
             told = body.detail.strip().splitlines()
             return f"hold: {body.reason}: {told[-1] if told else ''}"

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar, overload
 
 from pydantic import ValidationError
 
-from ..activities.definitions import Action, problems
+from ..activities.definitions import Action, Activity, problems
 from ..durations import Duration
 from ..stored_json import read_json
 from .answers import Ended
@@ -73,17 +73,27 @@ class Turn:
         self.number = number
 
     @noted
-    async def run(self, action: Action[R], *, on_uncertain: Literal["wait", "raise"] = "wait") -> R:
+    async def run(
+        self,
+        action: Action[R],
+        *,
+        on_uncertain: Literal["wait", "raise"] = "wait",
+        compensate: Action[Any] | Activity[Any] | None = None,
+    ) -> R:
         """Runs the action on a worker and returns its recorded result.
 
         Raises `ActivityError` when it ended without one, `UnapprovedAction` when it is gated and no live approval
         of exactly this action is there. Where nobody can know whether it was carried out, it waits until somebody
         resolves it, or raises `Uncertain` where `on_uncertain` says so. An activity with an undo is undone instead,
         and `ActivityError` of kind `undone` is raised.
+
+        `compensate` takes it back, should the session fail or be cancelled: an action, or an activity that is called with
+        the same arguments (and the key of this call as `done_key`, if it takes it). It is recorded with the request, and
+        kept over turns until the session completes or `committed` says that what was done stands.
         """
         await self._to_wait()
         checked_action(action, "run")
-        payload = await run_or_undo(self._live, action, checked_choice(on_uncertain))
+        payload = await run_or_undo(self._live, action, checked_choice(on_uncertain), compensate)
         result: R = read_json(action.activity.result_type, payload.inline or b"null")
         return result
 
@@ -221,6 +231,11 @@ class Turn:
     async def say(self, message: Any) -> None:
         """Sends a reply (text, JSON, or a pydantic model) to whoever listens to the session's outcomes."""
         written(message, "say", (await self._here()).say)
+
+    @noted
+    async def committed(self) -> None:
+        """Says that what was done so far stands: nothing of it is taken back, should the session fail or be cancelled."""
+        (await self._here()).committed()
 
     @noted
     async def artifact(self, artifact_id: str, version: str) -> None:

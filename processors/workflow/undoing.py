@@ -14,13 +14,13 @@ from .errors import ActivityError, Uncertain
 
 
 async def run_or_undo(
-    live: Callable[[], Engine], action: Action[Any], on_uncertain: str
+    live: Callable[[], Engine], action: Action[Any], on_uncertain: str, compensate: object
 ) -> Payload:
     """The action's result as stored. The undo is a step like any other: recorded, and replayed."""
     undoes = action.activity.contract.word == UNDO and on_uncertain == "wait"
     asked = "raise" if undoes else on_uncertain
     try:
-        result: Payload = await live().run(action, on_uncertain=asked)
+        result: Payload = await live().run(action, on_uncertain=asked, compensate=compensate)
     except Uncertain as uncertain:
         if undoes:
             await _undo(live, action, uncertain)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from ...events.blobs import Blobs
 from . import (
     attempts,
+    compensations,
     dispositions,
     folds,
     found_by,
@@ -72,6 +73,7 @@ CHECKS: tuple[Numbered, ...] = (
     ((i.ATTEMPT_FENCE,), _plain(attempts.overs)),
     ((i.STABLE_KEY,), _plain(steps.stable_key)),
     ((i.AT_MOST_ONCE,), _plain(attempts.at_most_once)),
+    ((i.COMPENSATION,), _plain(compensations.compensations)),
     ((i.TIMERS,), _plain(waits.timers)),
     ((i.ONE_DECISION,), _plain(waits.withdrawn)),
     ((i.TIMERS,), _plain(retries.retries)),

@@ -11,7 +11,7 @@ from ...events import records as r
 from ...events.codec import STATES, encode_state
 from ...events.errors import Unfoldable
 from ...events.evolve import evolve, fold_head
-from ...events.state import MESSAGE, STATE_VERSION, Head, SessionState, State, Status
+from ...events.state import MESSAGE, STATE_VERSION, Head, SessionState, State, Status, awaited_by
 from .evidence import Violation
 from .history import Fact, History, Session, hash_of, name_of, of
 from .invariants import LEGAL_PATH, NOBODY_STRANDED, PARKED_FREE, PURE_FOLD
@@ -118,16 +118,22 @@ def no_one_stranded(history: History, folds: dict[Session, Folded]) -> Iterator[
                 None,
                 f"it is {state.status} and nothing will wake it",
             )
+        elif state.undoing is not None and not owed and not awaited_by(state):
+            told = "it has still to take back what it did, and nothing will wake it"
+            yield Violation(NOBODY_STRANDED, name_of(session), None, told)
         elif state.status in (Status.OPENED, Status.SUSPENDED) and state.queue:
             told = f"it is {state.status} and {len(state.queue)} messages wait for a turn"
             yield Violation(NOBODY_STRANDED, name_of(session), None, told)
         for wait_id in _could_end(state):
-            told = f"it waits to receive something ({wait_id}), and has kept it"
+            told = f"it waits for something ({wait_id}), and has kept it"
             yield Violation(NOBODY_STRANDED, name_of(session), None, told)
 
 
 def _could_end(state: State) -> Iterator[str]:
     """Waits for what is there."""
+    for activity in state.activities:
+        if activity.withheld_ms is not None and (activity.grant is not None or activity.denied):
+            yield activity.activity_id
     names = {signal.name for signal in state.signals}
     messages = any(queued.trigger == MESSAGE for queued in state.queue)
     for receive in state.receives:

@@ -47,6 +47,9 @@ STABLE_KEY = 16
 AT_MOST_ONCE = 17
 """What must not run twice does not."""
 
+COMPENSATION = "17c"
+"""What a session did before it failed or was cancelled is taken back, once, the last first."""
+
 TIMERS = 21
 """What is due at a time happens then, once, and not before."""
 

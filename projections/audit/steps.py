@@ -33,7 +33,10 @@ def one_outcome(history: History) -> Iterator[Violation]:
                 begun.add(body.activity_id)
             match body:
                 case r.ActivityRequested():
-                    stands.setdefault(body.activity_id, OPEN)
+                    if body.compensates is None:
+                        stands.setdefault(body.activity_id, OPEN)
+                    else:  # asked for once more after a release
+                        stands[body.activity_id] = OPEN
                     if body.on_uncertain != WAIT:
                         decides.add(body.activity_id)
                 case r.ActivityUncertain():
@@ -136,6 +139,8 @@ def _fenced(fact: Fact, attempts: _Attempts) -> Iterator[Violation]:
             attempts.newest[body.activity_id] = body.attempt
             attempts.resting.discard(body.activity_id)
             attempts.withheld.discard(body.activity_id)
+            if isinstance(body, r.ActivityRequested):
+                attempts.settled.discard(body.activity_id)
             if isinstance(body, r.ActivityRequested) and body.on_uncertain != WAIT:
                 attempts.decides.add(body.activity_id)
         case r.ActivityReturned():
@@ -189,6 +194,7 @@ def _fenced_end(
     ):
         told = f"activity {activity_id} is completed by attempt {newest}, which does not run"
         yield of(fact, ATTEMPT_FENCE, told)
+    attempts.withheld.discard(activity_id)
 
 
 def _late(fact: Fact, body: r.LateResultRecorded, attempts: _Attempts) -> Iterator[Violation]:

@@ -20,6 +20,7 @@ _STEPPED = (
     r.JobAwaited,
     r.ReplySent,
     r.VersionMarked,
+    r.CompensationsReleased,
     r.ArtifactRecorded,
     r.AttributesSet,
 )
@@ -37,10 +38,11 @@ class _Turn:
     decides: set[str] = field(default_factory=set)
 
 
-def _by_policy(body: r.EventBody) -> bool:
-    """Whether it has the step of the proposal whose place it takes, or of the activity that waits for it."""
-    return isinstance(body, r.ApprovalRequested) and (
-        body.supersedes is not None or body.activity_id is not None
+def _asks_again(body: r.EventBody) -> bool:
+    """Whether it has the step of the proposal whose place it takes, or of the activity that waits for it, or is tried again."""
+    return (isinstance(body, r.ActivityRequested) and body.attempt > 1) or (
+        isinstance(body, r.ApprovalRequested)
+        and (body.supersedes is not None or body.activity_id is not None)
     )
 
 
@@ -55,7 +57,7 @@ def stretches(history: History) -> Iterator[Violation]:
             elif isinstance(body, r.TurnContinued):
                 yield from _continued(fact, body, turn)
             elif isinstance(body, _STEPPED):
-                if body.step <= turn.step and not _by_policy(body):
+                if body.step <= turn.step and not _asks_again(body):
                     told = f"{type(body).__name__} is step {body.step} of turn {turn.turn}, after step {turn.step}"
                     yield of(fact, ROLL_OVER, told)
                 turn.step = max(turn.step, body.step)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from wakeful.commands import compensating
 from wakeful.commands import models as m
 from wakeful.commands.check import Refusal
 from wakeful.commands.decide import deliverable, due
@@ -14,7 +15,15 @@ from wakeful.events import contracts as c
 from wakeful.events import records as r
 from wakeful.events.evolve import evolve
 from wakeful.events.payloads import json_payload
-from wakeful.events.state import OpenActivity, Settled, State, Status, Uncertain, next_due
+from wakeful.events.state import (
+    OpenActivity,
+    Settled,
+    State,
+    Status,
+    Uncertain,
+    next_due,
+)
+from wakeful.events.undoing import Registered, Undoing
 
 KEY = b"a tenant's digest key"
 NOW_MS = 1_000_000
@@ -296,3 +305,36 @@ def test_a_settled_result_sent_again_is_a_repeat() -> None:
         settled=(Settled("1.1", 1, "completed", result.digest),),
     )
     assert told(state, m.CompleteActivity("1.1", 1, result, "w2")) == []
+
+
+UNDO = r.Compensation("unpay", "q", "write_idempotent", payload(1), b"u", 1_000, 9_000)
+
+
+def watched(over_by_ms: int | None) -> State:
+    """A session that was stopped while a call was in flight, whose effect it takes back."""
+    effect = Registered("1.1", "pay", 1, "perhaps", UNDO, over_by_ms, None, c.AT_MOST_ONCE)
+    undoing = Undoing("cancelled", None, (), (), ())
+    return State(
+        "desk", Status.COMPENSATING, turn=1, steps=1, registered=(effect,), undoing=undoing
+    )
+
+
+@pytest.mark.parametrize("over_by_ms", [DEADLINE_MS, None])
+def test_that_an_attempt_was_stopped_is_news_while_its_end_is_awaited(over_by_ms) -> None:
+    reports = [
+        m.FailActivity("1.1", 1, failure("stopped", ""), "w1"),
+        m.ReturnActivity("1.1", 1, "not_wanted", "w1"),
+    ]
+    for body in reports:
+        facts = report(watched(over_by_ms), HEADER, body, NOW_MS)
+        kinds = [(type(fact), fact.failure.kind) for fact in facts]
+        known = "stopped" if isinstance(body, m.FailActivity) else "nothing_done"
+        assert kinds == ([(r.LateResultRecorded, known)] if over_by_ms else [])
+
+
+def test_what_is_awaited_before_it_is_taken_back_is_due_at_its_deadline() -> None:
+    assert next_due(watched(DEADLINE_MS)) == (DEADLINE_MS, "1.1")
+    assert compensating.following(watched(DEADLINE_MS), "acme", "s1", DEADLINE_MS - 1) is None
+    asked = compensating.following(watched(DEADLINE_MS), "acme", "s1", DEADLINE_MS)
+    assert (asked.name, asked.activity_id, asked.compensates) == ("unpay", "1.2", "1.1")
+    assert next_due(watched(None)) is None

@@ -251,3 +251,29 @@ def test_a_withheld_activity_waits_for_an_approval_and_says_why(capsys):
     assert "untrusted" not in out
     _show({**told, "tainted_by": ["read_page"]}, 5)
     assert "untrusted content has come in, by read_page" in capsys.readouterr().out
+
+
+def test_what_is_taken_back_is_told_with_what_waits_its_turn():
+    undo = r.Compensation("unrefund", "q", "write_idempotent", payload(9), b"e" * 32, 1_000, 9_000)
+    done = [
+        replace(CALLED, activity_id=f"1.{step}", step=step, compensation=undo) for step in (1, 2)
+    ]
+    back = replace(CALLED, activity_id="1.3", step=3, name="unrefund", compensates="1.2")
+    events = history(
+        *OPENED,
+        *done,
+        *(r.ActivityCompleted(one.activity_id, 1, payload("paid"), "w1") for one in done),
+        r.CancellationRequested("closed"),
+        r.CompensationStarted(1, "cancelled", None, ("1.2", "1.1"), (), (), ()),
+        back,
+    )
+    told = explained(found({"status": Status.COMPENSATING}), tell(events), folded(events))
+    assert told["stands"].startswith("is ending in turn 1, and takes back what it did")
+    assert [(one["kind"], one["id"]) for one in told["waits_for"]] == [
+        ("activity", "1.3"),
+        ("compensation", "1.1"),
+    ]
+    lines = [line["text"] for chapter in told["story"] for line in chapter["lines"]]
+    assert "it was stopped, and takes back, in this order: 1.2, 1.1" in lines
+    assert any(line.startswith("to take back 1.2, called unrefund") for line in lines)
+    assert "CancelSession" in {one["command"] for one in told["not_next"]}

@@ -13,6 +13,7 @@ WRITTEN_BY = {
     7: "e4936be71d1ecc7d",
     8: "98b3c22e0a903c1c",
     9: "56ed0cbf0e681799",
+    10: "39b0a2083d990328",
 }
 """The schema that each version of the fold stores. A new schema, or a fold that means something else, is a new line."""
 

@@ -25,6 +25,7 @@ LINES_MAX = {
     "refund_desk/shop.py": 70,
     "contracts.py": 80,
     "contracts_tour.py": 200,
+    "saga.py": 65,
     "approvals.py": 75,
     "approvals_stage.py": 225,
     "approvals_tour.py": 290,
@@ -57,6 +58,25 @@ def test_the_plain_example_needs_kafka_and_avro_alone() -> None:
 
 def test_hello_needs_the_front_door_alone() -> None:
     assert imported(EXAMPLES / "hello.py") == {"wakeful"}
+
+
+def test_the_saga_takes_back_what_was_booked_and_leaves_what_was_paid() -> None:
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / "saga.py")],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=True,
+    )
+    back = [
+        "  room in Rome taken back (rehearsal/session-1/1/2)",
+        "  flight to Rome taken back (rehearsal/session-1/1/1)",
+    ]
+    assert done.stdout.splitlines() == [
+        *("paid", "  Suspended, in the end"),
+        *("no cover", *back, "  Failed, in the end"),
+        *("called off", *back, "  Cancelled, in the end"),
+    ]
 
 
 def test_the_shop_of_the_refund_desk_knows_nothing_of_wakeful() -> None:

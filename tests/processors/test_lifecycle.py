@@ -71,6 +71,43 @@ async def listener(turn: Turn, desk: Desk, message: Message) -> Desk:
     return desk
 
 
+@activity(contract=Write(idempotent=True), approval=Needs("supervisor", expires="1h"))
+async def take_back(cents: int) -> None:
+    """Somebody must approve it."""
+
+
+@workflow("payer", version=1)
+async def payer(turn: Turn, desk: Desk, message: Message) -> Desk:
+    """Pays, and then does what its message says; what is paid is taken back, once it is approved or at once."""
+    undo = take_back.call(5) if "ask" in message.text else wire.call(5)
+    await turn.run(refund.call(5), compensate=undo)
+    if "sleep" in message.text:
+        await turn.sleep("1h")
+    if "fail" in message.text:
+        await turn.run(find_order.call("x"))
+    return desk
+
+
+def paid(text: str, *then: Callable[[Hand], object]) -> Story:
+    """A turn that has paid, goes on so, and what comes."""
+
+    def story(hand: Hand, patch: pytest.MonkeyPatch) -> None:
+        hand.redeploy(payer, refund, wire, take_back, find_order)
+        hand.workflow = "payer"
+        hand.open(text)
+        hand.result("1.1", "key")
+        if "held" in text:
+            fault(hand, patch)
+        if "fail" in text:
+            hand.failure("1.2", "wrong_arguments")
+        else:
+            hand.cancel()
+        for act in then:
+            act(hand)
+
+    return story
+
+
 def listening(text: str, *then: Callable[[Hand], object]) -> Story:
     """A turn that waits for these, and what comes."""
 
@@ -241,6 +278,29 @@ STORIES: dict[str, Story] = {
     "nothing done after all": listening(
         "wire", doubt, lambda hand: hand.failure("1.1", "nothing_done")
     ),
+    "failed and taken back": paid("fail", lambda hand: hand.result("1.3", "wired")),
+    "taken back when suspended": paid("", lambda hand: hand.result("1.2", "wired")),
+    "taken back when waiting": paid("sleep", lambda hand: hand.result("1.3", "wired")),
+    "taken back when held": paid("held", lambda hand: hand.result("1.2", "wired")),
+    "taken back again": paid(
+        "",
+        lambda hand: hand.failure("1.2", "wrong_arguments"),
+        lambda hand: hand.release(),
+        lambda hand: hand.result("1.2", "wired", 2),
+    ),
+    "given up": paid(
+        "", lambda hand: hand.failure("1.2", "wrong_arguments"), lambda hand: hand.cancel()
+    ),
+    "taken back by a person": paid(
+        "",
+        lambda hand: hand.failure("1.2", "raised"),
+        lambda hand: hand.give(
+            ResolveActivity("1.2", "completed", json_payload("wired", KEY), "by hand")
+        ),
+    ),
+    "taking back approved": paid("ask", lambda hand: hand.decide("approve")),
+    "taking back rejected": paid("ask", lambda hand: hand.decide("reject")),
+    "taking back expired": paid("ask", days_pass, lambda hand: hand.wake()),
 }
 
 

@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -88,6 +89,8 @@ def test_every_kind_of_event_is_projected_onto_its_session(new_scribe):
         "InboxAwaited",
         "InboxTaken",
         "WaitWithdrawn",
+        "CompensationStarted",
+        "CompensationsReleased",
     }  # each of these has a test below, or in test_ledger.py
 
 
@@ -197,6 +200,30 @@ def test_a_cancelled_activity_says_why(scribe):
     scribe.add(S, r.ActivityCancelled("1.1", 1, "the session is cancelled"))
     row = rows_of(scribe)[LEDGER][(*S, "1.1")]
     assert (row["status"], row["cancel_reason"]) == ("cancelled", "the session is cancelled")
+
+
+def test_a_session_that_takes_back_stands_so_until_it_ends(scribe):
+    opened(scribe)
+    scribe.request(S, "1.1")
+    scribe.add(S, r.ActivityCompleted("1.1", 1, scribe.payload(1), "w1"))
+    scribe.add(S, r.CompensationsReleased(1, 2))
+    scribe.add(S, r.CompensationStarted(1, "cancelled", None, ("1.1",), (), (), ()))
+    undo = replace(scribe.request(S, "1.3").body, compensates="1.1")
+    scribe.events.pop()
+    scribe.add(S, undo)
+    scribe.add(S, r.ActivityFailed("1.3", 1, r.Failure("raised", "IOError", "no", ""), "w1"))
+    scribe.add(S, r.SessionHeld("compensation_failed", "it did not"))
+    assert rows_of(scribe)[SESSIONS][S]["status"] == "Recovering"
+    scribe.add(S, r.SessionReleased("again"))
+    scribe.add(S, replace(undo, attempt=2))
+    rows = rows_of(scribe)
+    assert rows[SESSIONS][S]["status"] == "Compensating"
+    effect, back = rows[LEDGER][(*S, "1.1")], rows[LEDGER][(*S, "1.3")]
+    assert (effect["compensates"], effect["compensated_by"]) == (None, "1.3")
+    assert (back["compensates"], back["status"], back["attempts"]) == ("1.1", "requested", 2)
+    assert back["settled_at_ms"] is None
+    scribe.add(S, r.ActivityCompleted("1.3", 2, scribe.payload(1), "w1"))
+    assert rows_of(scribe)[SESSIONS][S]["status"] == "Compensating"
 
 
 def test_timers_move_a_session_only_when_they_fire(scribe):

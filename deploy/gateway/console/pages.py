@@ -19,13 +19,18 @@ from .visits import PATH, Visit
 
 TONES = {
     **dict.fromkeys(("Running", "requested", "running"), "run"),
-    **dict.fromkeys(("Waiting", "withheld", "retrying", "voted"), "wait"),
+    **dict.fromkeys(("Waiting", "Compensating", "withheld", "retrying", "voted"), "wait"),
     **dict.fromkeys(("Recovering", "uncertain", "held", "Failed", "failed", "refused"), "bad"),
     **dict.fromkeys(("Completed", "completed", "granted", "accepted", "applied"), "good"),
 }
 """Which of the five colours a status has; its word always stands beside it."""
 
-WORDS = {"Recovering": "Held", "Suspended": "Resting", "requested": "open"}
+WORDS = {
+    "Recovering": "Held",
+    "Compensating": "Taking back",
+    "Suspended": "Resting",
+    "requested": "open",
+}
 """What people call a status that the views call otherwise."""
 
 TEXT_MAX = 20_000

@@ -7,8 +7,8 @@ from functools import partial
 import pytest
 
 import wakeful
-from wakeful.commands.models import CompleteActivity
-from wakeful.processors.activities.attempt import fenced
+from wakeful.commands.models import CompleteActivity, FailActivity
+from wakeful.processors.activities.attempt import fenced, unwanted
 from wakeful.processors.activities.contracts import Read, Write
 from wakeful.processors.activities.definitions import activity
 from wakeful.processors.activities.hung import Attempt
@@ -114,6 +114,23 @@ def test_a_body_that_ends_in_spite_of_it_is_reported(guarded, run, stubborn, nam
     until(lambda: guarded.results(), "its result, which will be recorded as late")
     assert isinstance(guarded.results()[0].body, CompleteActivity)
     until(lambda: committed(guarded) == 1, "its offset is committed")
+
+
+@pytest.mark.parametrize(
+    ("begun", "fresh", "said"),
+    [
+        (True, True, "stopped"),
+        (True, False, "stopped"),
+        (False, False, "stopped"),
+        (False, True, "not_wanted"),
+    ],
+)
+def test_of_a_write_that_nobody_waits_for_it_is_said_how_far_it_came(guarded, begun, fresh, said):
+    job = Job(guarded.task("pay", {}, contract="write_once"), "id", fresh=fresh, begun=begun)
+    body = unwanted(job, "w1")
+    assert (body.failure.kind if isinstance(body, FailActivity) else body.reason) == said
+    read = Job(guarded.task("pay", {}), "id", fresh=fresh, begun=begun)
+    assert unwanted(read, "w1") is None
 
 
 def test_other_attempts_go_on(guarded, run, stubborn):
@@ -332,7 +349,9 @@ def test_an_attempt_that_looks_first_is_stopped_in_its_call(guarded, run, sync):
     guarded.over(task)
     until(lambda: committed(guarded) == 1, "its offset is committed")
     assert made[:2] == ["looked", "began"]
-    assert (running.stop(), guarded.results()) == (None, [])
+    assert running.stop() is None
+    (said,) = guarded.results()
+    assert said.body.failure.kind == "stopped"
 
 
 def test_half_a_result_of_a_fenced_attempt_is_not_taken_for_a_whole_one(silent):

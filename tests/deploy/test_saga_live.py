@@ -1,0 +1,112 @@
+"""Sessions that are cancelled on real Kafka: their calls are stopped at once, and what they did is taken back."""
+
+import io
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.deploy.supervised import until
+
+from wakeful.deploy.cli.context import client, kafka, queries
+from wakeful.deploy.cli.main import invoke
+from wakeful.deploy.exits import Exit
+from wakeful.deploy.processes import apply_topics, prepare_views
+from wakeful.deploy.settings import Settings
+from wakeful.deploy.stack import Endpoints
+from wakeful.deploy.supervisor import Supervisor
+
+APP = str(Path(__file__).with_name("saga_app.py"))
+SESSIONS = [f"t{number}" for number in range(5)]
+STOPPED_S = 10.0
+"""A machine that is busy with other tests takes its time; an idle one takes some tenths of a second."""
+
+
+class Book:
+    """What activities did, by the file that they write into."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.touch()
+
+    def of(self, what: str) -> dict[str, float]:
+        """When it was done, by key."""
+        lines = (line.split() for line in self.path.read_text(encoding="utf-8").splitlines())
+        return {key: float(at) for done, key, at in lines if done == what}
+
+    def keys(self, what: str) -> list[str]:
+        """What was done, in order, as often as it was."""
+        lines = (line.split() for line in self.path.read_text(encoding="utf-8").splitlines())
+        return [key for done, key, _ in lines if done == what]
+
+
+@pytest.fixture
+def trips(
+    endpoints: Endpoints,
+    postgres_url: str,
+    tmp_path: Path,
+    keys: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[tuple[Settings, Book]]:
+    """The app, running, and its book."""
+    book = Book(tmp_path / "book")
+    monkeypatch.setenv("SAGA_BOOK", str(book.path))
+    settings = Settings(
+        kafka=endpoints.kafka,
+        postgres=postgres_url,
+        redis=endpoints.redis,
+        cluster_id=endpoints.cluster_id,
+        namespace=f"saga{os.getpid()}",
+        tenant="acme",
+        actor="ann",
+        home=tmp_path / "run",
+        open_policy=True,
+        keys=keys,
+    )
+    settings.home.mkdir()
+    for name, value in settings.to_environ().items():
+        monkeypatch.setenv(name, value)
+    with kafka(settings, may_be_empty=True) as log:
+        apply_topics(log, settings, ["default"])
+    prepare_views(settings)
+    with Supervisor(settings, APP, queues=["default"]):
+        yield settings, book
+
+
+@pytest.mark.slow
+@pytest.mark.case("U20")
+def test_many_that_are_cancelled_at_once_are_stopped_and_taken_back(
+    trips: tuple[Settings, Book],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    settings, book = trips
+    with kafka(settings) as log, client(settings, log) as asking:
+        for session_id in SESSIONS:
+            asking.open("trips", session_id)
+            asking.send(session_id, "rome")
+    until(lambda: len(book.of("began")) == len(SESSIONS), "all seats asked for")
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(SESSIONS)))
+    capsys.readouterr()
+    assert invoke(("session", "cancel", "-", "--reason", "closed")) == Exit.DONE
+    assert f"asked {len(SESSIONS)} sessions to stop" in capsys.readouterr().out
+    until(lambda: len(book.keys("unbooked")) == 2 * len(SESSIONS), "all taken back")
+    for session_id in SESSIONS:
+        own = [key for key in book.keys("unbooked") if f"/{session_id}/" in key]
+        assert own == [f"acme/{session_id}/1/2", f"acme/{session_id}/1/1"]
+    until(lambda: len(cancelled_at(settings)) == len(SESSIONS), "the ledger tells of it")
+    asked_at, stopped = cancelled_at(settings), book.of("stopped")
+    assert stopped.keys() == asked_at.keys()
+    took = [stopped[key] - asked_at[key] for key in stopped]
+    assert max(took) < STOPPED_S, took
+
+
+def cancelled_at(settings: Settings) -> dict[str, float]:
+    """When each call in flight was cancelled, on the log's clock, by its key."""
+    with queries(settings) as views:
+        rows = views.ledger(tenant=settings.tenant, limit=10 * len(SESSIONS))
+    return {
+        row["idempotency_key"]: row["settled_at"].timestamp()
+        for row in rows
+        if row["status"] == "cancelled" and row["compensated_by"] == "1.3"
+    }
