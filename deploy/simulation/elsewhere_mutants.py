@@ -21,7 +21,7 @@ from ...processors.workflow.stepping import TurnContext
 from ...projections import attributes as projecting
 from .planting import Mutant, plant
 
-_CONTEXT, _TERMS = advancing.context_of, finding.terms  # noqa: SLF001 - a mistake goes where it would be made
+_CONTEXT, _TERMS = advancing.context_of, finding.terms
 
 
 def _knows_what_comes(position: Position, facts: Any) -> TurnContext:
@@ -83,7 +83,7 @@ def _of_the_oldest(state: State, command: m.Command, proposals: Any) -> list[r.E
     return _EXTERNAL(state, command, proposals)
 
 
-_EXTERNAL = deciding._external  # noqa: SLF001 - a mistake goes where it would be made
+_EXTERNAL = deciding._external
 
 
 def _calls_it_what_it_will(body: m.CompleteJob) -> r.JobCompleted | r.JobFailed:
