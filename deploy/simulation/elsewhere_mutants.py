@@ -21,7 +21,7 @@ from ...processors.workflow.stepping import TurnContext
 from ...projections import attributes as projecting
 from .planting import Mutant, plant
 
-_CONTEXT, _TERMS = advancing.context_of, finding.terms  # noqa: SLF001 - a mistake goes where it would be made
+_CONTEXT, _TERMS = advancing.context_of, finding.terms
 
 
 def _knows_what_comes(position: Position, facts: Any) -> TurnContext:
