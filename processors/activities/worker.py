@@ -91,7 +91,9 @@ class Worker:
         )
         self._superseded = Superseded(log, topics.attempts)
         may_speak = Reports(topics, worker_id, now_ms, identity).may_speak
-        self._standing = Standing(log, topics.control, monotonic, now_ms, may_speak)
+        self._standing = Standing(
+            log, topics.control, monotonic=monotonic, now_ms=now_ms, may_speak=may_speak
+        )
         self.lanes = [
             Lane(
                 log,
