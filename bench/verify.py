@@ -22,7 +22,7 @@ from bench.history import PARTITIONS, TOPICS, events_of, recorded, retold
 from wakeful.commands.wire import decode_command
 from wakeful.events.log.protocol import Place, Record
 from wakeful.projections.audit import Evidence, asked_by
-from wakeful.projections.audit.slices import Source, audit_slices
+from wakeful.projections.audit.slices import Source, audit_slices, bare
 
 EVENTS = (20_000, 200_000)
 CHUNK = 1_000
@@ -36,29 +36,17 @@ def written(path: Path, events: int) -> int:
     count = 0
     with path.open("wb") as file:
         while chunk := list(islice(records, CHUNK)):
-            pickle.dump([_bare(record) for record in chunk], file)
+            pickle.dump([bare(record) for record in chunk], file)
             count += len(chunk)
     return count
-
-
-def _bare(record: Record) -> tuple[object, ...]:
-    return (
-        record.topic,
-        record.partition,
-        record.offset,
-        record.timestamp_ms,
-        record.key,
-        record.value,
-        tuple(record.headers),
-    )
 
 
 def _read(path: Path) -> Iterator[Record]:
     size = path.stat().st_size
     with path.open("rb") as file:
         while file.tell() < size:
-            for bare in pickle.load(file):
-                yield Record(*bare)
+            for fields in pickle.load(file):
+                yield Record(*fields)
 
 
 class _Peak(threading.Thread):

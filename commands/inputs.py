@@ -40,7 +40,7 @@ def name(what: str, value: str) -> str:
 def actor(value: str) -> str:
     """Who speaks: a name that is none of the engine's own."""
     name("actor", value)
-    if value != value.strip() or not value:
+    if value != value.strip():
         raise InvalidKey(f"actor {value!a} is not allowed: leave out the spaces around it")
     if is_reserved(value):
         raise InvalidKey(

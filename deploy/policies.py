@@ -32,10 +32,10 @@ READ_LIMIT_S = 30.0
 APPEND_LIMIT_MS = 10_000
 
 TRIES_MAX = 10
+"""How often a set is published again because others did at the same moment."""
 
 VERSION_MAX = 2**63 - 1
 """What the format holds; sets may share this one, and the later counts, so that nobody can use up what there is."""
-"""How often a set is published again because others did at the same moment."""
 
 
 @dataclass(slots=True)

@@ -105,6 +105,11 @@ def session_of(key: bytes | None) -> bytes | None:
     return own
 
 
+def session_part(key: bytes | None) -> bytes:
+    """The session's key in a key of any topic, unchecked: those of tasks, chunks and attempts begin with it."""
+    return b"/".join((key or b"").partition(b"#")[0].split(b"/", 2)[:2])
+
+
 def partition_of(key: bytes, partitions: int) -> int:
     """The partition of a key, as the Java client and `murmur2_random` place it."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions

@@ -27,7 +27,7 @@ from typing import Any, BinaryIO
 from ...events.codec import SINGLE_OBJECT, decode_snapshot
 from ...events.errors import InvalidKey, Undecodable
 from ...events.headers import fingerprint_in
-from ...events.keys import session_key
+from ...events.keys import session_key, session_part
 from ...events.log.protocol import Place, Record
 from ...events.records import Snapshot
 from ...events.topics import Topics
@@ -35,7 +35,6 @@ from ...projections.audit import Evidence
 from ...projections.audit.slices import Source
 from ...schemas import bundled
 from ..exits import Exit, Stopped
-from .sessions import own_key
 
 FORMAT, VERSION = "wakeful-export", 1
 BEFORE_FIRST = sha256(b"wakeful-export/1").digest()
@@ -170,7 +169,7 @@ class Export:
         key, topics = session_key(*session), self.about.topics
         found: dict[str, list[Record]] = {topics.events: [], topics.snapshots: []}
         for record in self.records():
-            if record.topic in found and own_key(record.key) == key:
+            if record.topic in found and session_part(record.key) == key:
                 found[record.topic].append(record)
         return found[topics.events], found[topics.snapshots]
 

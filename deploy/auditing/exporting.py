@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from ...events.keys import session_key
-from ...events.log.kafka_survey import committed_offsets
+from ...events.keys import session_key, session_part
 from ...events.log.protocol import Isolation, Log, Place, Record
-from ...projections.audit.evidence import places_of, trimmed_of
+from ...projections.audit.evidence import places_of
 from ...projections.audit.slices import Tell
+from ..clock import SystemClock
 from ..exits import Exit, Stopped
-from ..processes import processors_group
 from ..settings import Settings
 from .exported import About, write_export
-from .live import topics_of
-from .sessions import home_of, own_key, records_of
-
-READS_MAX = 5
-"""Times the topics are read again because they moved meanwhile."""
+from .live import READS_MAX, committed_of, left_of, topics_of
+from .sessions import home_of, records_of
 
 
 def export(
@@ -64,19 +59,15 @@ def _records(
     log: Log, places: list[Place], session: tuple[str, str] | None, tell: Tell
 ) -> Iterator[Record]:
     own = None if session is None else session_key(*session)
-    return records_of(log, places, lambda key: own is None or own_key(key) == own, tell)
+    return records_of(log, places, lambda key: own is None or session_part(key) == own, tell)
 
 
 def _about(given: Settings, log: Log, session: tuple[str, str] | None) -> About:
-    topics = given.topics
-    commands = places_of(log, topics.commands)
-    committed = committed_offsets(given.kafka_servers, processors_group(given), commands)
-    activities = [n for n in topics_of(given) if n.startswith(f"{given.namespace}.activities.")]
     return About(
         namespace=given.namespace,
-        partitions=log.partitions(topics.events),
+        partitions=log.partitions(given.topics.events),
         session=session,
-        exported_at_ms=time.time_ns() // 1_000_000,
-        committed=committed or None,
-        trimmed=trimmed_of(log, topics, activities),
+        exported_at_ms=SystemClock().now_ms(),
+        committed=committed_of(given, log),
+        trimmed=left_of(given, log, topics_of(given)),
     )

@@ -18,6 +18,9 @@ from ...projections.views import Gap
 from ..processes import processors_group
 from ..settings import Settings
 
+READS_MAX = 5
+"""Times the topics are read again because they moved meanwhile."""
+
 VIEWS_MS = 10_000
 """How long the views may take to come to where the log is."""
 
@@ -25,7 +28,7 @@ VIEWS_MS = 10_000
 def topics_of(given: Settings) -> list[str]:
     """The topics that processors read and write, control apart; tasks' topics are those that are there."""
     topics = given.topics
-    prefix = f"{given.namespace}.activities."
+    prefix = _activities_prefix(given)
     names = topic_names(given.kafka_servers, prefix)
     queues = {name.removeprefix(prefix).removesuffix(".v1").removesuffix(".once") for name in names}
     return [
@@ -43,6 +46,18 @@ def ends_of(log: Log, names: Sequence[str]) -> dict[Place, tuple[int, int]]:
     """Where each partition of these topics begins and ends, for who reads what is committed."""
     places = [place for name in names for place in places_of(log, name)]
     return log.ends(places, Isolation.COMMITTED)
+
+
+def committed_of(given: Settings, log: Log) -> dict[Place, int] | None:
+    """Up to where the processors have read the commands; null where they have committed nothing yet."""
+    commands = places_of(log, given.topics.commands)
+    return committed_offsets(given.kafka_servers, processors_group(given), commands) or None
+
+
+def left_of(given: Settings, log: Log, names: Sequence[str]) -> dict[Place, int]:
+    """Where what retention has left begins, in the partitions of which it has taken something."""
+    activities = [name for name in names if name.startswith(_activities_prefix(given))]
+    return trimmed_of(log, given.topics, activities)
 
 
 def live_source(
@@ -65,18 +80,15 @@ def live_source(
         positions = asked.positions()
         gaps = stored_gaps(given.postgres_url, given.namespace)
         archived = archived_sessions(given.postgres_url, given.namespace)
-    commands = places_of(log, topics.commands)
-    committed = committed_offsets(given.kafka_servers, processors_group(given), commands)
-    activities = [name for name in names if name.startswith(f"{given.namespace}.activities.")]
     evidence = Evidence(
         topics=topics,
         partitions=log.partitions(topics.events),
-        committed=committed or None,
+        committed=committed_of(given, log),
         positions=positions,
         gaps=gaps,
         archived=archived,
         quiescent=quiescent,
-        trimmed=trimmed_of(log, topics, activities),
+        trimmed=left_of(given, log, names),
     )
     return Source(
         evidence,
@@ -96,6 +108,10 @@ def events_source(given: Settings, log: Log) -> Source:
         rows=None,
         expected=sum(end - start for start, end in ends.values()),
     )
+
+
+def _activities_prefix(given: Settings) -> str:
+    return f"{given.namespace}.activities."
 
 
 def _records(log: Log, names: Sequence[str]) -> Iterator[Record]:

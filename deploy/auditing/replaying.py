@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, cast
 
 from ...events.codec import STATES, decode_snapshot, decode_state, read_event
 from ...events.errors import Undecodable, Unfoldable
@@ -19,6 +19,7 @@ from ...events.records import Event, Payload, Snapshot, TurnStarted
 from ...events.state import STATE_VERSION, Head, SessionState, State
 from ...projections.audit import differences, rebuild_rows
 from ...projections.audit.folds import same_state
+from ...projections.audit.rebuild import differing_column
 from ...projections.rows import SESSIONS, Key, Row, no_rows
 from ..telling.words import as_json
 
@@ -95,10 +96,8 @@ def _is_behind(replayed: Replayed, record: Record, wanted: Range) -> bool:
 
 
 def _take(replayed: Replayed, record: Record, places: set[int]) -> None:
-    where, seq = (
-        f"the event at {record.topic} {record.partition}@{record.offset}",
-        replayed.head.seq + 1,
-    )
+    where = f"the event at {record.topic} {record.partition}@{record.offset}"
+    seq = replayed.head.seq + 1
     try:
         event, stored = read_event(record.value, record.headers)
     except Undecodable as error:
@@ -175,20 +174,22 @@ def compare_rows(replayed: Replayed, rows: Iterable[tuple[str, Key, Row]]) -> No
         return
     replayed.views_at = at
     rebuilt = rebuild_rows(event for event, _ in replayed.taken if event.envelope.seq <= at)
-    for table, key, sentence in sorted(
-        differences(live, rebuilt), key=lambda one: (one[0], str(one[1]))
-    ):
-        mine, theirs = rebuilt[table].get(key), live[table].get(key)
-        where = f"the row {'/'.join(map(str, key))} of {table}"
-        if mine is None or theirs is None:
-            is_there = ["a row", "no row"] if theirs is None else ["no row", "a row"]
-            replayed.differences.append(Difference(where, "row", *is_there))
-        else:
-            column = sentence.partition(" is ")[0].rpartition(".")[2]
-            replayed.differences.append(
-                Difference(where, column, as_json(mine[column]), as_json(theirs[column]))
-            )
-        return
+    found = ((table, key) for table, key, _ in differences(live, rebuilt))
+    first = min(found, key=lambda one: (one[0], str(one[1])), default=None)
+    if first is not None:
+        table, key = first
+        replayed.differences.append(
+            _row_difference(table, key, rebuilt[table].get(key), live[table].get(key))
+        )
+
+
+def _row_difference(table: str, key: Key, expected: Row | None, found: Row | None) -> Difference:
+    where = f"the row {'/'.join(map(str, key))} of {table}"
+    if expected is None or found is None:
+        is_there = ("a row", "no row") if found is None else ("no row", "a row")
+        return Difference(where, "row", *is_there)
+    column = cast("str", differing_column(table, found, expected))  # they do differ
+    return Difference(where, column, as_json(expected[column]), as_json(found[column]))
 
 
 def first_difference(expected: Any, found: Any, path: str = "") -> tuple[str, Any, Any] | None:

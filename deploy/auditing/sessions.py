@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ...events.keys import partition_of, session_key
+from ...events.keys import partition_of, session_key, session_part
 from ...events.log.protocol import Isolation, Log, Place, Record
 from ...events.topics import Topics
 from ...projections.audit.slices import Tell, quiet
 from ..telling.reading import to_the_end
 
 TELL_EVERY = 1_000
-
-
-def own_key(key: bytes | None) -> bytes:
-    """The session's key in a key of any topic: those of tasks, chunks and attempts begin with it."""
-    return b"/".join((key or b"").partition(b"#")[0].split(b"/", 2)[:2])
 
 
 def home_of(log: Log, topic: str, session: tuple[str, str]) -> Place:
@@ -44,8 +39,12 @@ def of_session(
 ) -> tuple[list[Record], list[Record]]:
     """Its events, and its snapshots with what lies beside them."""
     key = session_key(*session)
-    found = [
-        list(records_of(log, [home_of(log, topic, session)], lambda one: own_key(one) == key, tell))
+
+    def own(other: bytes | None) -> bool:
+        return session_part(other) == key
+
+    events, snapshots = (
+        list(records_of(log, [home_of(log, topic, session)], own, tell))
         for topic in (topics.events, topics.snapshots)
-    ]
-    return found[0], found[1]
+    )
+    return events, snapshots

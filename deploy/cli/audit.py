@@ -23,10 +23,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Check the history itself.", no_args_is_help=True)
 
-READS_MAX = 5
-"""Times the topics are read again because they moved meanwhile."""
-
-
 app.command("replay")(replaying.replay)
 app.command("export")(exporting.export)
 app.command("import")(exporting.import_)
@@ -163,7 +159,7 @@ def _aside(
 ) -> Aside:
     """Everything at one moment: read again where something was appended while it was read."""
     from ...projections.audit.slices import put_aside
-    from ..auditing.live import ends_of, live_source
+    from ..auditing.live import READS_MAX, ends_of, live_source
 
     topics = given.topics
     moving = (topics.commands, topics.events, topics.outcomes)

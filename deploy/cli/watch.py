@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 EVERY_S = 2.0
 """Between two looks of `top`."""
 
-SESSION_TIMEOUT_MAX_MS = 300_000
+SESSION_TIMEOUT_MIN_MS, SESSION_TIMEOUT_MAX_MS = 500, 300_000
 
 
 def watch(
@@ -146,6 +146,6 @@ def _session_timeout_ms(text: str) -> int:
         found = to_ms(text)
     except ValueError as error:
         raise Stopped(Exit.USAGE, f"--session-timeout: {error}") from None
-    if not 500 <= found <= SESSION_TIMEOUT_MAX_MS:
+    if not SESSION_TIMEOUT_MIN_MS <= found <= SESSION_TIMEOUT_MAX_MS:
         raise Stopped(Exit.USAGE, f"--session-timeout is {text}: give 500ms to 5m")
     return found

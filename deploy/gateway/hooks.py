@@ -115,7 +115,7 @@ class Hook(BaseModel):
 
     def job_of(self, body: Any) -> str:
         """The id of the job that this delivery is about; `Problem` 422 where the body does not say."""
-        return _POINTER.sub(lambda match: _text_at(body, match[1]), self.job)
+        return _filled("job", self.job, body)
 
     def failure_of(self, body: Any) -> str | None:
         """Why the job has failed, by this delivery; null where it says nothing of the kind."""
@@ -124,8 +124,7 @@ class Hook(BaseModel):
 
     def session_of(self, body: Any) -> str:
         """The id of the session that this delivery is for; `Problem` 422 where the body does not say."""
-        made = _POINTER.sub(lambda match: _text_at(body, match[1]), self.session)
-        return check_id("session id", made)
+        return check_id("session id", _filled("session", self.session, body))
 
 
 class Hooks(Reread[dict[str, Hook]]):
@@ -170,17 +169,20 @@ def _at(body: Any, pointer: str) -> Any:
     return value
 
 
-def _text_at(body: Any, pointer: str) -> str:
+def _filled(what: str, template: str, body: Any) -> str:
+    """The id of a session or a job, with what the body has at the template's pointers."""
+    return _POINTER.sub(lambda match: _text_at(what, body, match[1]), template)
+
+
+def _text_at(what: str, body: Any, pointer: str) -> str:
     value = _at(body, pointer)
     if value is _Nothing:
-        raise _no_session(pointer, "there is nothing")
+        raise _no_session(what, pointer, "there is nothing")
     if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
         return str(value)
-    raise _no_session(pointer, f"there is {type(value).__name__} and no text")
+    raise _no_session(what, pointer, f"there is {type(value).__name__} and no text")
 
 
-def _no_session(pointer: str, why: str) -> Problem:
-    told = (
-        f"this hook takes the session from {pointer} of the body, and {why}: deliver it with that"
-    )
+def _no_session(what: str, pointer: str, why: str) -> Problem:
+    told = f"this hook takes the {what} from {pointer} of the body, and {why}: deliver it with that"
     return Problem(422, "no_session", told)

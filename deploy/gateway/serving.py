@@ -166,9 +166,8 @@ def _bound(gateway: GatewaySettings) -> Iterator[socket.socket]:
             "free one, and WAKEFUL_HTTP_HOST to an address of this machine",
         ) from None
     with listener:
-        if hasattr(
-            socket, "TCP_USER_TIMEOUT"
-        ):  # connections inherit it, and a stuck stream is cut with its own
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            # Connections inherit it: what a client leaves unread for so long is cut off, and a stuck stream with it.
             unread_ms = round(gateway.unread_s * 1_000)
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, unread_ms)
         yield listener

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
-from ...commands.actors import ENGINE
+from ...commands.actors import ENGINE, WORKFLOW
 from ...commands.decide import deliverable
 from ...events import evolve_activities as activities
 from ...events import evolve_receiving as receiving
@@ -104,7 +104,7 @@ def delivers_at_once(
                 self._stamp(session, run, withdrawal, actor)
         event = self._stamp(session, run, body, actor)
         following = self._advance(session, event)
-        author = f"workflow:{session.state.workflow}" if session.state else ENGINE
+        author = f"{WORKFLOW}{session.state.workflow}" if session.state else ENGINE
         work.extend((body, author) for body in reversed(following))
         if session.state is not None and session.broken is None:
             owed = deliverable(session.state)

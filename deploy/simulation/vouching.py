@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ...commands import models as m
+from ...commands.actors import WORKER
 from ...commands.signatures import KEY_HEADER
 from ...events.headers import dead_letter_in
 from ...events.log.protocol import Record
@@ -44,7 +45,7 @@ def heard(
         if refused is None or refused.header.channel != "worker" or _repeats(refused):
             continue
         again = any(offset > letter.offset for _, offset in said[refused.header.command_id])
-        worker = refused.header.actor.removeprefix("worker:")
+        worker = refused.header.actor.removeprefix(WORKER)
         if not again and ended_ms.get(worker, 0) < refused.header.issued_at_ms:
             yield f"{worker} said {refused.header.command_id} under a key that was revoked, and did not say it again"
 

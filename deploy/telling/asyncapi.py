@@ -155,6 +155,9 @@ KINDS = (
 )
 """Every kind that `Topics` names; operators may read all of them."""
 
+SOME_QUEUE = "q"
+"""Stands for every queue: their topics differ by its name alone."""
+
 DEAD_LETTER = "DeadLetter"
 
 PLAIN = {
@@ -202,7 +205,7 @@ def asyncapi(
     """The document of one namespace; `queues` are the only ones that an activity may be in, any where there is none."""
     specs = {
         spec.name: spec
-        for spec in topics.specs(["q"], partitions, min_insync_replicas=min_insync_replicas)
+        for spec in topics.specs([SOME_QUEUE], partitions, min_insync_replicas=min_insync_replicas)
     }
     return {
         "asyncapi": VERSION,
@@ -214,7 +217,8 @@ def asyncapi(
         },
         "defaultContentType": "application/avro",
         "channels": {
-            kind.name: _channel(kind, specs[address(topics, kind, "q")], queues) for kind in KINDS
+            kind.name: _channel(kind, specs[address(topics, kind, SOME_QUEUE)], queues)
+            for kind in KINDS
         },
         "operations": _operations(),
         "components": {"messages": _messages()},
@@ -237,7 +241,7 @@ def _channel(kind: Kind, spec: TopicSpec, queues: Sequence[str]) -> dict[str, An
         "bindings": {"kafka": _binding(spec)},
     }
     if kind.name.startswith("activities"):
-        before, _, after = spec.name.partition(".activities.q")
+        before, _, after = spec.name.partition(f".activities.{SOME_QUEUE}")
         channel["address"] = f"{before}.activities.{{queue}}{after}"
         told: dict[str, Any] = {"description": f"The queue of the activity: {QUEUE.pattern}"}
         channel["parameters"] = {"queue": told | ({"enum": sorted(set(queues))} if queues else {})}

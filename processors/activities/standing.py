@@ -1,4 +1,4 @@
-"""Whether the authority by which an attempt was let go still stands when its worker begins it.
+"""Whether an attempt may begin now: the authority by which it was let go still stands, and its worker can say what came of it.
 
 The task says until when it may begin, and up to where the control topic was known when it was let go. A worker reads that
 topic while it has such tasks and at no other time, and of it only where policy was published: what a policy says is the
@@ -8,6 +8,7 @@ counts here, for a worker may have no key that tells publishers apart, and a str
 ```
 begun too late, or policy published since ─▶ Outdated: it is given back unrun
 nobody knows what was published since     ─▶ Unsure: it waits, until somebody does or it is too late
+no key here signs a result of its tenant  ─▶ Unsure: it waits, until one does
 ```
 
 So a worker that cannot read the control topic runs nothing that somebody had to approve. It does not give that back at
@@ -64,6 +65,7 @@ class Standing:
         self,
         log: Log,
         topic: str,
+        *,
         monotonic: Callable[[], float],
         now_ms: Callable[[], int],
         may_speak: Callable[[str], bool],

@@ -91,7 +91,9 @@ class Worker:
         )
         self._superseded = Superseded(log, topics.attempts)
         may_speak = Reports(topics, worker_id, now_ms, identity).may_speak
-        self._standing = Standing(log, topics.control, monotonic, now_ms, may_speak)
+        self._standing = Standing(
+            log, topics.control, monotonic=monotonic, now_ms=now_ms, may_speak=may_speak
+        )
         self.lanes = [
             Lane(
                 log,
@@ -112,11 +114,8 @@ class Worker:
                 drain_ms=drain_ms,
                 hit=hit,
             )
-            for queue in (app.queues if queues is None else queues)
+            for queue in _served(app, queues)
         ]
-        if not self.lanes:
-            told = f"{app.name} declares no activities, so a worker has no queue to serve: name one"
-            raise ValueError(told)
         ended = [lane.ended for lane in self.lanes]
         self._ending = Ending(self.stop, ended, limit_ms=2 * drain_ms + FLUSH_MS, end=end)
 
@@ -139,6 +138,15 @@ class Worker:
         for error in done:
             if isinstance(error, BaseException):
                 raise error
+
+
+def _served(app: Declared, queues: Sequence[str] | None) -> Sequence[str]:
+    """The queues that were named, else the app's; ValueError where there is none."""
+    found = app.queues if queues is None else queues
+    if not found:
+        told = f"{app.name} declares no activities, so a worker has no queue to serve: name one"
+        raise ValueError(told)
+    return found
 
 
 def _check_limits(concurrency: int, sync_concurrency: int, drain_ms: int) -> None:

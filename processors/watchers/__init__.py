@@ -1,1 +1,1 @@
-"""Watchers: windows and proposals made from the events, by processes that own no state and write none."""
+"""Watchers: windows and proposals made from the events, by processes that change no session."""

@@ -116,14 +116,6 @@ class Silence:
     undecodable: int = 0
 
 
-def board_of(records: Iterable[Record]) -> Board:
-    """The board after these records."""
-    board = Board()
-    for record in records:
-        board.take(record)
-    return board
-
-
 def windows_shown(now_ms: int) -> dict[str, tuple[int, int]]:
     """From when until when the two windows reach that are shown: the last whole minute, and the hour up to now."""
     start_ms = minute_of(now_ms)

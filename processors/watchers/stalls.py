@@ -22,13 +22,13 @@ Proposal = dict[str, Any]
 
 def proposals(row: Row, now_ms: int, stalled_after_ms: int) -> Iterator[Proposal]:
     """What is proposed for this session now: one for each stalled activity, or one for the session."""
+    if row["state"] not in (RUNNING, WAITING):
+        return
     overdue = [
         (activity_id, name, due_ms)
         for activity_id, (name, _, due_ms) in sorted(row["open"].items())
         if due_ms is not None and now_ms - due_ms > stalled_after_ms
     ]
-    if row["state"] not in (RUNNING, WAITING):
-        return
     for activity_id, name, due_ms in overdue:
         why = f"{name} ({activity_id}) was due and has not ended"
         yield _proposal(row, ACTIVITY, activity_id, due_ms, why)

@@ -93,7 +93,7 @@ FOUND_BY = "attributes"
 """A session is found by the attributes that it has now, and by no others."""
 
 JOBS = "jobs"
-"""An external job ends once, as was said of it, in time or not at all."""
+"""An external job ends once, not before its time where it expires, and does not outlive its turn."""
 
 BLOBS = "blobs"
 """What lies beside the log is there, and is what the log says."""

@@ -1,4 +1,4 @@
-"""Checks of external jobs: each ends once, as whoever does it said, in time or not at all, and none outlives its turn."""
+"""Checks of external jobs: each is awaited once and ends once, none expires early, and none outlives its turn."""
 
 from __future__ import annotations
 
@@ -13,11 +13,9 @@ _TURN_ENDS = r.TurnContinued | r.TurnCompleted | r.SessionCompleted | r.SessionF
 _TOLD = r.JobCompleted | r.JobFailed
 _JOB_ENDS = _TOLD | r.JobExpired | r.JobWithdrawn
 
-COMPLETES = "CompleteJob"
-
 
 def jobs(history: History) -> Iterator[Violation]:
-    """One end for each job that was awaited; told before its time was over, or expired after it, by who was asked."""
+    """One end for each job that was awaited, before whoever waits for it has ended; expired only once its time was over."""
     for facts in history.sessions.values():
         awaited: dict[str, int] = {}
         ended: set[str] = set()

@@ -64,6 +64,14 @@ def differences(live: Rows, rebuilt: Rows) -> Iterator[tuple[str, Key, str]]:
 def _difference(table: str, live: Row | None, rebuilt: Row | None) -> str | None:
     if live is None or rebuilt is None:
         return f"{table} has a row {'only in a rebuild' if live is None else 'that a rebuild does not give'}"
+    column = differing_column(table, live, rebuilt)
+    if column is None:
+        return None
+    return f"{table}.{column} is {live[column]!r}, a rebuild gives {rebuilt[column]!r}"
+
+
+def differing_column(table: str, live: Row, rebuilt: Row) -> str | None:
+    """The first column in which two rows differ, but for where events lie; none where they are equal."""
     if live == rebuilt:
         return None
     for column, kind in TABLES[table].all_columns.items():
@@ -73,7 +81,7 @@ def _difference(table: str, live: Row | None, rebuilt: Row | None) -> str | None
             and live[column] != rebuilt[column]
             and not (is_json and _value(live[column]) == _value(rebuilt[column]))
         ):
-            return f"{table}.{column} is {live[column]!r}, a rebuild gives {rebuilt[column]!r}"
+            return column
     return None
 
 

@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 from wakeful.events.errors import InvalidKey
 from wakeful.events.keys import (
     check_id,
+    chunk_key,
     mark_key,
     murmur2,
     partition_of,
     session_key,
+    session_part,
     split_key,
     task_key,
 )
@@ -75,6 +77,14 @@ def test_bytes_that_are_no_key_are_refused(key: bytes | None) -> None:
 def test_a_strangers_idempotency_key_that_is_not_ascii_is_refused() -> None:
     with pytest.raises(InvalidKey, match="not ASCII"):
         task_key("äcme/s-1/1/2", 1)
+
+
+def test_keys_of_tasks_chunks_and_attempts_begin_with_their_session() -> None:
+    key = session_key("acme", "s-1")
+    for one in (key, task_key("acme/s-1/1/2", 3), chunk_key(key, 4)):
+        assert session_part(one) == key
+    assert session_part(mark_key(7)) == mark_key(7)
+    assert session_part(None) == b""
 
 
 def test_other_keys_never_look_like_a_session() -> None:

@@ -33,7 +33,7 @@ from . import (
     provider,
     session,
     sessions,
-    watching,
+    streams,
 )
 from .pages import render
 from .signing import Signer, signer_in
@@ -63,19 +63,8 @@ def console_app(services: Services, api_keys: ApiKeys, signer: Signer) -> ASGIAp
     app = FastAPI(title="Wakeful console", docs_url=None, redoc_url=None, openapi_url=None)
     app.state.console = Console(services, api_keys, signer, Cursors(services.settings.digest_key))
     for module in (
-        *(
-            entry,
-            provider,
-            overview,
-            approvals,
-            deciding,
-            sessions,
-            session,
-            ledger,
-            letters,
-            watching,
-            assets,
-        ),
+        *(entry, provider, overview, approvals, deciding, sessions, session),
+        *(ledger, letters, streams, assets),
     ):
         app.include_router(module.router)
     for kind, answer in (

@@ -1,7 +1,8 @@
-"""What counts once: links that sign a person in (`wakeful serve --console-link` and the demo print one), and sign-ins until they end.
+"""What counts once: links that sign a person in (`wakeful serve --console-link` and the demo print one), and a provider's answers.
 
 A link names an API key that nobody was shown, made with it: who follows it speaks for that key, and revoking the key ends
-it. That it was used, an empty file says, so that of two gateways in one home one believes it; so does another that a sign-in has ended before its time.
+it. That a link or an answer was used, an empty file says, so that of two gateways in one home one believes it. Another
+says that a sign-in has ended before its time.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ USED = "console-links"
 ENDED = "console-signed-out"
 
 FORGET_MS = 24 * 3_600_000
-"""After so long no link can be followed any more and no sign-in lasts, whatever the clocks say."""
+"""After so long no link or answer counts any more and no sign-in lasts, whatever the clocks say."""
 
 
 def new_link(
@@ -47,7 +48,7 @@ def new_link(
 
 
 def first_use(home: Path, once: str, now_ms: int) -> bool:
-    """Whether this link was never followed before; from now on it was. What tells of links that are over is removed."""
+    """Whether this link, or this answer of a provider, is new; from now on it is not. What tells of old ones is removed."""
     return _mark(home / USED, once, now_ms)
 
 

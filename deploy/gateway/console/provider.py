@@ -12,7 +12,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import RedirectResponse, Response
 
-from ..oidc_sign_in import SignIns, check_iss
+from ..oidc_sign_in import WORD_MAX, SignIns, check_iss
 from ..principals import May, permissions_of
 from ..problems import Problem
 from .entry import way_in_page
@@ -28,9 +28,6 @@ BEGUN_MS = 10 * 60_000
 """How long a sign-in at the provider may take."""
 
 CODE_MAX = 3_000
-
-SAID_MAX = 200
-"""Characters of the provider's words that are shown."""
 
 NOT_BEGUN = "This sign-in did not begin here, took too long, or was answered before. Begin again."
 
@@ -89,7 +86,7 @@ def end(
     try:
         check_iss(sign_ins, iss)
         if error or not code:
-            told = error[:SAID_MAX] or "it gave no code"
+            told = error[:WORD_MAX] or "it gave no code"
             raise Problem(401, "unauthenticated", f"the provider did not let you in ({told})")
         found = sign_ins.redeem(
             code,

@@ -151,7 +151,7 @@ def sign_in(request: Request, response: Response, who: ApiKey | SignedIn) -> Non
         case SignedIn():
             named = who.named
             roles = [role for role in ROLES if role in named.roles]
-            body |= {"oidc": issuer_of(console), "tenant": named.tenant, "actor": named.actor}
+            body |= {"oidc": _issuer_of(console), "tenant": named.tenant, "actor": named.actor}
             body |= {"roles": roles}
             until_ms = min(until_ms, who.until_ms)
     response.set_cookie(
@@ -163,11 +163,6 @@ def sign_in(request: Request, response: Response, who: ApiKey | SignedIn) -> Non
         samesite="strict",
         secure=is_secure(request),
     )
-
-
-def issuer_of(console: Console) -> str:
-    """The provider that people sign in through; empty where there is none."""
-    return "" if console.services.sign_ins is None else console.services.sign_ins.issuer
 
 
 def sign_out(request: Request, response: Response) -> None:
@@ -205,3 +200,8 @@ def public_url(request: Request) -> str:
 def is_secure(request: Request) -> bool:
     """Always, but for plain HTTP on this machine, where a browser would not send it back."""
     return not (request.url.scheme == "http" and request.url.hostname in LOOPBACK)
+
+
+def _issuer_of(console: Console) -> str:
+    """The provider that people sign in through; empty where there is none."""
+    return "" if console.services.sign_ins is None else console.services.sign_ins.issuer

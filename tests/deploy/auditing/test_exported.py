@@ -13,9 +13,9 @@ from wakeful.commands.wire import decode_command
 from wakeful.deploy.auditing.exported import About, Damaged, open_export, write_export
 from wakeful.deploy.auditing.imported import make_database
 from wakeful.deploy.auditing.replaying import Range, replay
-from wakeful.deploy.auditing.sessions import own_key
 from wakeful.deploy.cli.main import invoke
 from wakeful.deploy.exits import Exit
+from wakeful.events.keys import session_part
 from wakeful.events.log.protocol import Record
 from wakeful.events.records import SessionOpened
 from wakeful.projections.audit import asked_by
@@ -88,7 +88,7 @@ def test_an_export_is_clean_and_a_fault_of_the_history_in_it_is_found(recorded, 
 def test_the_export_of_one_session_is_clean_though_others_shared_its_transactions(
     recorded, tmp_path
 ):
-    own = [one for one in all_records(recorded) if own_key(one.key) == b"acme/s2"]
+    own = [one for one in all_records(recorded) if session_part(one.key) == b"acme/s2"]
     path = tmp_path / "s2.jsonl"
     write_export(path, about(recorded, ("acme", "s2")), own)
     (tmp_path / "folder").mkdir()
