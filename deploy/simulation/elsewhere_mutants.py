@@ -83,7 +83,7 @@ def _of_the_oldest(state: State, command: m.Command, proposals: Any) -> list[r.E
     return _EXTERNAL(state, command, proposals)
 
 
-_EXTERNAL = deciding._external
+_EXTERNAL = deciding._external  # noqa: SLF001 - a mistake goes where it would be made
 
 
 def _calls_it_what_it_will(body: m.CompleteJob) -> r.JobCompleted | r.JobFailed:
