@@ -239,7 +239,7 @@ def test_strangers_are_refused_and_their_letters_kept(cli: Cli) -> None:
     code, _, err = cli("session", "open", "no-such-flow")
     assert code == Exit.REFUSED
     assert (
-        "no workflow 'no-such-flow' is loaded here (loaded: buggy, decides, failing, listens, refund-desk, stubborn, wires)"
+        "no workflow 'no-such-flow' is loaded here (loaded: buggy, decides, failing, listens, refund-desk, stubborn, studio, wires)"
         in err
     )
     code, letters, _ = cli("dlq", "list", "--json")

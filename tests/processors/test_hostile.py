@@ -109,8 +109,8 @@ def test_the_senders_of_a_running_turn_act_for_nobody_else_whatever_they_are_cal
     assert [event.envelope.on_behalf_of for event in asked] == ["ann", "ann"]
     hand = Hand()
     hand.give(OpenSession("desk"))
-    hand.give(SendMessage(HELLO), actor="workflow:desk")
-    assert hand.log[-1].event.envelope.on_behalf_of == "workflow:desk"
+    hand.give(SendMessage(HELLO), actor="workflow")
+    assert hand.log[-1].event.envelope.on_behalf_of == "workflow"
 
 
 def test_what_the_clock_owes_does_not_hide_a_strangers_refusal() -> None:

@@ -113,6 +113,10 @@ ENDS: dict[type, str] = {
     r.SignalDelivered: "delivered",
     r.InboxTaken: "taken",
     r.WaitWithdrawn: "withdrawn",
+    r.JobCompleted: COMPLETED,
+    r.JobFailed: FAILED,
+    r.JobExpired: "expired",
+    r.JobWithdrawn: "withdrawn",
 }
 """Facts that end an item, and what it is then."""
 
@@ -205,7 +209,8 @@ def _opened(envelope: r.Envelope, body: Any) -> Item:
         case r.TimerSet():
             item = Item("wait", body.timer_id, at_ms, "timer", "set")
         case _:
-            item = Item("wait", body.wait_id, at_ms, getattr(body, "name", "inbox"), "awaited")
+            id_ = getattr(body, OPENS[type(body)][0])
+            item = Item("wait", id_, at_ms, getattr(body, "name", "inbox"), "awaited")
     item.moments.append(Moment(at_ms, OPENS[type(body)][1](envelope, body)))
     return item
 
@@ -254,6 +259,10 @@ def _go_on(turn: TurnShown, items: dict[str, Item], envelope: r.Envelope, body: 
             item.result = as_json(body.answer)
         case r.SignalDelivered():
             item.result = as_json(body.data)
+        case r.JobCompleted():
+            item.result = as_json(body.result)
+        case r.JobFailed():
+            item.failure = body.failure
         case _:
             pass
 

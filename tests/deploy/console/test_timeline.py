@@ -1,5 +1,7 @@
 """A session's events as turns and what is in them: nothing is left out, and what belongs together stands together."""
 
+import pytest
+
 from wakeful.deploy.gateway.console.timeline import ENDS, STANDS, timeline
 from wakeful.deploy.telling.story import ALONE, GOES_ON, OPENS
 from wakeful.events import records as r
@@ -125,3 +127,35 @@ def test_null_is_a_result():
 
 def test_every_fact_that_goes_on_with_something_has_words_for_it():
     assert {*ENDS, *STANDS} <= {*OPENS, *GOES_ON, *ALONE, r.ActivityStarted}
+
+
+@pytest.mark.parametrize(
+    ("end", "status"),
+    [
+        (r.JobCompleted("j1", payload({"url": "x"})), "completed"),
+        (r.JobFailed("j1", DIED), "failed"),
+        (r.JobExpired("j1"), "expired"),
+        (r.JobWithdrawn("j1", "the turn ended"), "withdrawn"),
+    ],
+)
+def test_a_job_is_shown_while_it_is_awaited_and_once_it_has_ended(end, status):
+    awaited = r.JobAwaited("j1", 1, 2, "render", AT_MS + 90_000)
+    item = timeline(history(*OPENED, awaited))[-1].items[-1]
+    assert (item.kind, item.title, item.status) == ("wait", "render", "awaited")
+    item = timeline(history(*OPENED, awaited, end))[-1].items[-1]
+    assert (item.title, item.status, item.ended_ms is not None) == ("render", status, True)
+
+
+def test_whatever_begins_or_goes_on_has_the_id_that_its_words_go_by():
+    for kind, (field, _) in [*OPENS.items(), *GOES_ON.items()]:
+        assert field in kind.__dataclass_fields__, kind
+
+
+def test_every_end_of_a_wait_ends_its_item():
+    going_on = {
+        *STANDS,
+        r.ActivityResolved,
+        r.LateResultRecorded,
+        r.ApprovalVoted,
+    }
+    assert set(GOES_ON) <= going_on | set(ENDS)
