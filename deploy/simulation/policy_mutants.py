@@ -80,6 +80,6 @@ POLICY_MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant("goes back to an older set", plant((control, "read_policy", _goes_back)), seed=69),
     Mutant(
-        "takes a forged set for a damaged one", plant((control, "read_policy", _stops)), seed=254
+        "takes a forged set for a damaged one", plant((control, "read_policy", _stops)), seed=883
     ),
 )
