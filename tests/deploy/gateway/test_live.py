@@ -160,7 +160,8 @@ def test_streams_of_another_tenant_are_not_found_and_its_tokens_not_shown(rig, g
         ) as others,
         Client(gateway, "/v1/stream", key) as all_of_ours,
     ):
-        rig.say("mine", tenant="other", pause_ms=50)
+        others.until("SessionOpened")
+        rig.say("mine", tenant="other", pause_ms=100)
         others.until("TurnCompleted")
         rig.say("mine", "ends")
         ours.until("end")
