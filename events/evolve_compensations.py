@@ -45,6 +45,7 @@ def started(state: State, status: str, body: r.CompensationStarted) -> State:
         grants=(),
         uncertain=(),
         receives=(),
+        jobs=(),
         hold=None,
         parked=(),
         undoing=Undoing(body.cause, body.failure, body.done, body.undone, body.uncertain),

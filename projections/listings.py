@@ -66,10 +66,6 @@ class Listing:
             f"{'; '.join(_told(route) for route in self.routes)}. Filter by one of these, and choose among its rows"
         )
 
-    def order_columns(self) -> frozenset[str]:
-        """All columns that some order has."""
-        return frozenset(column for route in self.routes for column in route.order)
-
 
 def _range(name: str) -> str | None:
     for suffix in (SINCE, UNTIL):
