@@ -43,7 +43,7 @@ from .payments import payments
 from .projecting import Database
 from .sagas import sagas
 from .secrets import nobody_tells
-from .vouching import heard, vouched
+from .vouching import by_keys_of_now, heard, vouched
 
 ENGINE_HOLDS = (
     "engine_fault",
@@ -105,6 +105,7 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
     findings.extend("I29", nobody_tells(world, database))
     findings.extend("I7", versions_are_current(events, commands))
     findings.extend("I27", vouched(evidence, events, commands))
+    findings.extend("I27k", by_keys_of_now(world.plan.seed, events))
     if rested:
         findings.extend("I27h", heard(evidence, commands, world.scene.ended_ms))
     load = partial(_load, world)
