@@ -17,6 +17,7 @@ from .models import (
     ChangeArtifact,
     CompleteJob,
     DecideApproval,
+    RecoverSession,
     ReleaseSession,
     ResolveActivity,
     SendMessage,
@@ -125,6 +126,18 @@ class Bodies:
     def cancel_body(self, reason: str = "") -> CancelSession:
         """The body of `Client.cancel`."""
         return CancelSession(inputs.text("reason", reason))
+
+    def recovery_body(
+        self, reason: str = "", *, activity_id: str = "", attempt: int = 0
+    ) -> RecoverSession:
+        """The body of `Client.recover`."""
+        if bool(activity_id) != (attempt > 0):
+            raise Rejected(
+                f"activity {activity_id!r}, attempt {attempt}: give both, as 'session show' has them, or neither, "
+                "where the session has stalled"
+            )
+        named = inputs.activity_id(activity_id) if activity_id else ""
+        return RecoverSession(named, attempt, inputs.text("reason", reason))
 
     def release_body(self, reason: str = "") -> ReleaseSession:
         """The body of `Client.release`."""

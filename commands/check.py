@@ -36,7 +36,7 @@ from ..events.verdicts import (
     RESPOND,
     UNCERTAIN,
 )
-from . import jobs
+from . import jobs, recovering
 from . import models as m
 from .actors import is_reserved
 from .next_valid import why_ended, why_ending
@@ -222,6 +222,8 @@ def _freshness(state: State, command: m.Command) -> Refusal | None:
             return None if completing.result is None else _message(completing.result, tenant)
         case m.ChangeArtifact() as change:
             return _change(state, change)
+        case m.RecoverSession() as asked if nothing := recovering.why_not(state, asked):
+            return Refusal("freshness", *nothing)
         case m.ReleaseSession():
             if state.hold is None:
                 told = f"the session is {state.status.lower()} and not held: there is nothing to release, go on without"

@@ -220,6 +220,23 @@ class Client(Bodies):
         """Lets a held session go on from where it was held."""
         return self.post(session_id, self.release_body(reason), command_id).receipt()
 
+    def recover(
+        self,
+        session_id: str,
+        reason: str = "",
+        *,
+        activity_id: str = "",
+        attempt: int = 0,
+        command_id: str | None = None,
+    ) -> Receipt:
+        """Says that this attempt of an activity has stalled, and is given up; or, where none is named, the session.
+
+        What follows for an attempt is what its contract says of one that was silent for too long. A session that waits
+        for nothing, and does not go on, is driven again from its history.
+        """
+        body = self.recovery_body(reason, activity_id=activity_id, attempt=attempt)
+        return self.post(session_id, body, command_id).receipt()
+
     def post(
         self,
         session_id: str,

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from ..events import records as r
 from ..events.limits import INBOX_BYTES_MAX, RESULTS_BYTES_SPARE, RESULTS_SPARE
 from ..events.state import MESSAGE, Head, SessionState, State, silent_from
-from . import compensating, decisions, jobs
+from . import compensating, decisions, jobs, recovering
 from . import models as m
 from .check import (
     Refusal,
@@ -25,7 +25,7 @@ from .check import (
     queued_bytes,
 )
 from .decisions import Proposals, refused
-from .reports import fell_silent, report, timed_out, unapproved
+from .reports import fell_silent, given_up, report, timed_out, unapproved
 
 
 def due(
@@ -89,7 +89,7 @@ def decide(
     if stranger is not None:
         return stranger
     if session.state.hold is not None and not isinstance(
-        command.body, m.CancelSession | m.ReleaseSession
+        command.body, m.CancelSession | m.ReleaseSession | m.RecoverSession
     ):
         return keep(session.head, session.state, command, command_hash, encoded, now_ms)
     if isinstance(command.body, m.INTERNAL):
@@ -97,7 +97,11 @@ def decide(
     if is_repeat(session.head, command, command_hash):
         return []
     refusal = check(session, command, command_hash, now_ms)
-    return [refused(command, refusal)] if refusal else _external(session.state, command, proposals)
+    return (
+        [refused(command, refusal)]
+        if refusal
+        else _external(session.state, command, proposals, now_ms)
+    )
 
 
 def keep(
@@ -145,10 +149,16 @@ def decide_parked(
     if isinstance(command.body, m.INTERNAL):
         return report(session.state, command.header, command.body, at_ms)
     refusal = check_kept(session, command, command_hash or b"")
-    return [refused(command, refusal)] if refusal else _external(session.state, command, proposals)
+    return (
+        [refused(command, refusal)]
+        if refusal
+        else _external(session.state, command, proposals, at_ms)
+    )
 
 
-def _external(state: State, command: m.Command, proposals: Proposals) -> list[r.EventBody]:
+def _external(
+    state: State, command: m.Command, proposals: Proposals, now_ms: int
+) -> list[r.EventBody]:
     match command.body:
         case m.SendMessage(message=message):
             return [r.MessageReceived(command.header.command_id, message)]
@@ -166,6 +176,8 @@ def _external(state: State, command: m.Command, proposals: Proposals) -> list[r.
             return [_resolved(state, resolving)]
         case m.SendSignal(name=name, data=data):
             return [r.SignalReceived(command.header.command_id, name, data)]
+        case m.RecoverSession() as asked:
+            return _recovered(state, command.header, asked, now_ms)
         case m.CompleteJob() as completing:
             return [jobs.completed(completing)]
         case m.StartTurn(trigger=trigger, reason=reason, data=data):
@@ -178,6 +190,21 @@ def _external(state: State, command: m.Command, proposals: Proposals) -> list[r.
             | m.FireTimer()
         ):
             return []
+
+
+def _recovered(
+    state: State, header: m.CommandHeader, body: m.RecoverSession, now_ms: int
+) -> list[r.EventBody]:
+    if not body.activity_id:
+        return recovering.session_recovered(state, body)
+    running = next(a for a in state.activities if a.activity_id == body.activity_id)
+    told = f"{header.actor} gave attempt {body.attempt} of {running.name} up as stalled"
+    told += f": {body.reason}" if body.reason else ""
+    key = f"{header.tenant}/{header.session_id}"
+    return [
+        r.RecoveryRequested(body.activity_id, body.attempt, body.reason),
+        given_up(running, key, told, now_ms),
+    ]
 
 
 def _resolved(state: State, body: m.ResolveActivity) -> r.ActivityResolved:

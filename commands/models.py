@@ -118,6 +118,15 @@ class ReleaseSession:
 
 
 @dataclass(frozen=True, slots=True)
+class RecoverSession:
+    """Says that an attempt of an activity has stalled, or (where `activity_id` is empty) the session."""
+
+    activity_id: str
+    attempt: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class ResolveActivity:
     """Says what became of an uncertain activity: `resolution` is `completed` (with its result) or `failed`."""
 
@@ -177,6 +186,7 @@ CommandBody = (
     | StartTurn
     | ChangeArtifact
     | CompleteJob
+    | RecoverSession
 )
 
 INTERNAL = (CompleteActivity, FailActivity, HeartbeatActivity, ReturnActivity, FireTimer)

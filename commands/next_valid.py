@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from ..events.records import NextValid, Obligation
 from ..events.state import OpenActivity, State, Status, awaited_by
 from ..events.verdicts import UNCERTAIN
+from . import recovering
+from .models import RecoverSession
 
 ARTIFACTS_SHOWN = 10
 """The last ones that were relied on: an event does not name a thousand."""
@@ -27,6 +29,7 @@ def next_valid(state: State) -> tuple[NextValid, ...]:
         NextValid("ResolveActivity", *_resolve(state)),
         NextValid("ChangeArtifact", *_change(state)),
         NextValid("CompleteJob", *_complete(state)),
+        NextValid("RecoverSession", *_recover(state)),
     )
 
 
@@ -156,6 +159,20 @@ def _complete(state: State) -> tuple[bool, str]:
     if not state.jobs:
         return False, "no job is awaited"
     return True, ", ".join(f"{j.job_id} ({j.name})" for j in state.jobs)
+
+
+def _recover(state: State) -> tuple[bool, str]:
+    if state.ended:
+        return False, why_ended(state)
+    running = ", ".join(
+        f"{a.activity_id} attempt {a.attempt} ({a.name})"
+        for a in state.activities
+        if a.runs(a.attempt)
+    )
+    if running:
+        return True, f"gives up what has stalled: {running}"
+    nothing = recovering.why_not(state, RecoverSession("", 0, ""))
+    return (True, "drives it again") if nothing is None else (False, nothing[1])
 
 
 def _resolve(state: State) -> tuple[bool, str]:

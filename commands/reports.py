@@ -15,6 +15,7 @@ from ..events.failures import (
     HEARTBEAT,
     NOTHING_DONE,
     SCHEDULE_TO_CLOSE,
+    STALLED,
     STOPPED,
     TIMED_OUT,
     UNAPPROVED,
@@ -41,7 +42,7 @@ def report(
     if isinstance(body, m.FireTimer):
         return []  # a nudge: whatever is due became fact before this command was looked at
     running = next((a for a in state.activities if a.activity_id == body.activity_id), None)
-    if running is not None and _awaited(running, body.attempt):
+    if running is not None and running.runs(body.attempt):
         return _of_running(running, header, body, now_ms)
     newest = _newest(running) if running is not None else body.attempt
     if body.attempt > newest or not _ever_requested(state, body.activity_id):
@@ -79,6 +80,12 @@ def fell_silent(activity: OpenActivity, session: str, now_ms: int) -> r.EventBod
     """What follows when an attempt has not been heard of for its heartbeat interval, which ended at `now_ms`."""
     told = f"no heartbeat of {activity.name} for {activity.heartbeat_ms} ms"
     failure = r.Failure(kind=TIMED_OUT, type=HEARTBEAT, message=told, detail="")
+    return _failed(activity, session, failure, "", now_ms)
+
+
+def given_up(activity: OpenActivity, session: str, told: str, now_ms: int) -> r.EventBody:
+    """What follows when somebody says that an attempt, which runs, has stalled."""
+    failure = r.Failure(kind=TIMED_OUT, type=STALLED, message=told, detail="")
     return _failed(activity, session, failure, "", now_ms)
 
 
@@ -153,13 +160,6 @@ def _ended(
 ) -> r.ActivityFailed | r.ActivityUncertain:
     end = r.ActivityUncertain if doubt else r.ActivityFailed
     return end(activity.activity_id, attempt, failure, worker)
-
-
-def _awaited(running: OpenActivity, attempt: int) -> bool:
-    """Whether this attempt is the newest, was dispatched, and has not failed yet."""
-    return (
-        running.attempt == attempt and running.retry_due_ms is None and running.withheld_ms is None
-    )
 
 
 def _newest(running: OpenActivity) -> int:

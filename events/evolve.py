@@ -71,10 +71,7 @@ def evolve(state: State | None, event: r.Event) -> State:
     if not allowed and state is not None and isinstance(body, r.SessionHeld):
         return state  # said by a version that could not read this history: it was held, or had ended, before
     if not allowed:
-        standing = state.status if state else "no session"
-        raise Unfoldable(
-            f"{type(body).__name__} cannot follow {standing} (seq {event.envelope.seq})"
-        )
+        raise _cannot_follow(state, event)
     if state is None:
         return _opened(body)
     status = allowed[0]
@@ -109,15 +106,16 @@ def evolve(state: State | None, event: r.Event) -> State:
         case r.CompensationsReleased():
             return compensations.released(state, body)
         case r.NondeterminismFound():
-            told = f"at turn {body.turn}, step {body.step}: history holds {body.expected}, the code gave {body.actual}"
-            return replace(state, status=status, hold=s.Hold("nondeterminism", told))
+            return replace(state, status=status, hold=_diverged(body))
         case r.SessionHeld():
-            held = replace(state, status=status, hold=s.Hold(body.reason, body.detail))
-            return compensations.held(held)
+            hold = s.Hold(body.reason, body.detail)
+            return compensations.held(replace(state, status=status, hold=hold))
         case r.CommandParked():
             return replace(state, parked=(*state.parked, _parked(body, event.envelope)))
         case r.SessionReleased():
-            return replace(state, status=_released(state), hold=None, parked=())
+            return replace(state, status=_released(state), hold=None, parked=(), recoveries=0)
+        case r.RecoveryRequested():
+            return replace(state, recoveries=state.recoveries + (not body.activity_id))
         case r.SessionOpened():
             raise Unfoldable(f"the session is open already (seq {event.envelope.seq})")
         case (
@@ -135,11 +133,22 @@ def evolve(state: State | None, event: r.Event) -> State:
             return _evolve_obligation(state, status, body, event.envelope.actor)
 
 
+def _cannot_follow(state: State | None, event: r.Event) -> Unfoldable:
+    standing, name = state.status if state else "no session", type(event.body).__name__
+    return Unfoldable(f"{name} cannot follow {standing} (seq {event.envelope.seq})")
+
+
+def _diverged(body: r.NondeterminismFound) -> s.Hold:
+    told = f"at turn {body.turn}, step {body.step}: history holds {body.expected}, the code gave {body.actual}"
+    return s.Hold("nondeterminism", told)
+
+
 def _continued(state: State, body: r.TurnContinued) -> State:
     return replace(
         state,
         data=body.state,
         steps=body.steps,
+        recoveries=0,
         grants=(),
         attributes_before=state.attributes,
     )
@@ -179,6 +188,7 @@ def _turn_started(state: State, body: r.TurnStarted) -> State:
         status=Status.RUNNING,
         turn=body.turn,
         steps=0,
+        recoveries=0,
         workflow_version=body.workflow_version,
         versions=body.versions,
         message=message,

@@ -85,5 +85,8 @@ START_TO_CLOSE = "start_to_close"
 SCHEDULE_TO_CLOSE = "schedule_to_close"
 """Type of the failure that ends an activity at its deadline, attempts left or not."""
 
+STALLED = "stalled"
+"""The type of an attempt's failure that somebody gave up, as it had stalled."""
+
 HEARTBEAT = "heartbeat"
 """Type of the failure of an attempt that was silent for too long."""

@@ -16,6 +16,7 @@ from .failures import (
     RAISED,
     RESULT_NOT_STORED,
     SCHEDULE_TO_CLOSE,
+    STALLED,
     TIMED_OUT,
     UNAPPROVED,
     UNKNOWN_ACTIVITY,
@@ -73,7 +74,7 @@ def in_doubt(contract: str, failure: Failure) -> bool:
         return False
     if failure.kind in NOTHING_RAN:
         return False
-    seen_by_worker = failure.type not in (SCHEDULE_TO_CLOSE, HEARTBEAT)
+    seen_by_worker = failure.type not in (SCHEDULE_TO_CLOSE, HEARTBEAT, STALLED)
     return not (contract == LOOKUP and failure.kind in LOOKED_UP and seen_by_worker)
 
 

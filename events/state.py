@@ -14,7 +14,7 @@ from .freezing import dataclass
 from .records import Attribute, Payload, RetryPolicy, Version
 from .undoing import Registered, Undoing
 
-STATE_VERSION = 11
+STATE_VERSION = 12
 """Raised when the fold changes what it stores; a snapshot of another version is ignored and refolded."""
 
 DEDUPE_MAX = 1_000
@@ -143,6 +143,10 @@ class OpenActivity:
     def waits_for_approval(self) -> bool:
         """Whether it goes on when somebody approves, and not before."""
         return self.withheld_ms is not None and self.grant is None and not self.denied
+
+    def runs(self, attempt: int) -> bool:
+        """Whether this attempt is the newest, was dispatched, and has not failed yet."""
+        return self.attempt == attempt and self.retry_due_ms is None and self.withheld_ms is None
 
     @property
     def forbidden(self) -> bool:
@@ -312,6 +316,8 @@ class State:
     past_jobs: tuple[PastJob, ...] = ()
     registered: tuple[Registered, ...] = ()
     undoing: Undoing | None = None
+    recoveries: int = 0
+    """Times that it was made to go on again since its stretch began."""
 
     @property
     def ended(self) -> bool:

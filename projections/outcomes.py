@@ -25,6 +25,7 @@ ASKED: dict[type, str] = {
     r.JobFailed: "CompleteJob",
     r.CancellationRequested: "CancelSession",
     r.SessionReleased: "ReleaseSession",
+    r.RecoveryRequested: "RecoverSession",
     r.ActivityStarted: "HeartbeatActivity",
     r.ActivityProgressed: "HeartbeatActivity",
     r.ActivityReturned: "ReturnActivity",

@@ -114,6 +114,7 @@ def _told(session: Values, envelope: r.Envelope, body: _Told) -> Change:
             r.NondeterminismFound()
             | r.SessionHeld()
             | r.SessionReleased()
+            | r.RecoveryRequested()
             | r.CommandParked()
             | r.CommandRefused()
         ):

@@ -39,7 +39,12 @@ Ended = (
     | r.CompensationStarted
 )
 Held = (
-    r.NondeterminismFound | r.SessionHeld | r.SessionReleased | r.CommandParked | r.CommandRefused
+    r.NondeterminismFound
+    | r.SessionHeld
+    | r.SessionReleased
+    | r.RecoveryRequested
+    | r.CommandParked
+    | r.CommandRefused
 )
 
 
@@ -145,6 +150,8 @@ def held(session: Values, envelope: r.Envelope, body: Held) -> Change:
         case r.SessionReleased():
             row.update(held_reason=None, held_detail=None, waiting_for="[]", waits=0)
             return session.change(SESSIONS, heard=envelope.cause.offset, releases=True)
+        case r.RecoveryRequested():
+            pass  # what comes of it follows
         case r.CommandParked():
             pass  # it is decided on release, and its events then say what came of it
     return session.change(SESSIONS, heard=envelope.cause.offset)

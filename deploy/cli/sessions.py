@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..exits import Exit, Stopped
-from . import arrivals
+from . import arrivals, recovering
 from .asking import (
     Actor,
     CommandId,
@@ -173,6 +173,10 @@ def release(
         as_json=as_json,
         done="released",
     )
+
+
+app.command("recover")(recovering.recover)
+app.command("held")(recovering.held)
 
 
 @app.command("list")

@@ -84,6 +84,13 @@ class Reason(Body):
     reason: Text = ""
 
 
+class Recovery(Reason):
+    """What has stalled: an attempt of an activity, or, where none is named, the session."""
+
+    activity_id: Text = ""
+    attempt: Annotated[int, Field(ge=0)] = 0
+
+
 class Resolution(Body):
     """What became of an activity of which nobody knew; `result` is what the tool would have returned."""
 

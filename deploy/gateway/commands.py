@@ -138,6 +138,15 @@ def release(session_id: str, said: b.Reason, ask: Ask, operator: Operator) -> JS
     return ask.deliver(operator, session_id, ask.client(operator).release_body(said.reason))
 
 
+@router.post("/sessions/{session_id}/recover", status_code=202)
+def recover(session_id: str, said: b.Recovery, ask: Ask, operator: Operator) -> JSONResponse:
+    """Gives up an attempt that has stalled, or drives a session again that does not go on."""
+    body = ask.client(operator).recovery_body(
+        said.reason, activity_id=said.activity_id, attempt=said.attempt
+    )
+    return ask.deliver(operator, session_id, body)
+
+
 @router.post("/sessions/{session_id}/activities/{activity_id}/resolution", status_code=202)
 def resolve_activity(
     session_id: str, activity_id: str, said: b.Resolution, ask: Ask, operator: Operator

@@ -22,6 +22,7 @@ from ...commands.models import (
     CancelSession,
     Command,
     CommandBody,
+    RecoverSession,
     ReleaseSession,
     ResolveActivity,
 )
@@ -37,7 +38,7 @@ from .recent import Found
 from .services import Services
 from .terms import Terms
 
-REPAIRS = (CancelSession, ReleaseSession, ResolveActivity)
+REPAIRS = (CancelSession, RecoverSession, ReleaseSession, ResolveActivity)
 """What ends or mends things is let in however far the processors are behind."""
 
 DECIDED_S = 10

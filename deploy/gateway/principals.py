@@ -8,7 +8,7 @@ when the action is carried out.
 | `viewer` | see sessions, approvals, ledger, refusals, lag |
 | `user` | see; open sessions, send messages, signals, triggers |
 | `approver` | see; decide approvals |
-| `operator` | all of it, and cancel, release, resolve, and deal with dead letters |
+| `operator` | all of it, and cancel, release, recover, resolve, and deal with dead letters |
 | `hook` | deliver webhooks and complete external jobs, and nothing else |
 """
 

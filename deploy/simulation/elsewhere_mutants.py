@@ -75,12 +75,14 @@ def _the_oldest(state: State, body: m.CompleteJob) -> tuple[str, str, str] | Non
     return None if state.jobs and body.result is not None else _WHY_NOT(state, body)
 
 
-def _of_the_oldest(state: State, command: m.Command, proposals: Any) -> list[r.EventBody]:
+def _of_the_oldest(
+    state: State, command: m.Command, proposals: Any, now_ms: int
+) -> list[r.EventBody]:
     """And that one is done."""
     body = command.body
     if isinstance(body, m.CompleteJob) and body.result is not None:
         return [r.JobCompleted(state.jobs[0].job_id, body.result)]
-    return _EXTERNAL(state, command, proposals)
+    return _EXTERNAL(state, command, proposals, now_ms)
 
 
 _EXTERNAL = deciding._external  # noqa: SLF001 - a mistake goes where it would be made

@@ -204,14 +204,16 @@ def by_name(state: Any, decision: m.DecideApproval, header: m.CommandHeader) -> 
     return _DECISION(state, decision, header)
 
 
-def external_by_name(state: Any, command: m.Command, proposals: Any) -> list[r.EventBody]:
+def external_by_name(
+    state: Any, command: m.Command, proposals: Any, now_ms: int
+) -> list[r.EventBody]:
     body = command.body
     if isinstance(body, m.DecideApproval) and state.approvals:
         body = replace(
             body, proposal_id=state.approvals[0].proposal_id, digest=state.approvals[0].digest
         )
         command = replace(command, body=body)
-    return _EXTERNAL(state, command, proposals)
+    return _EXTERNAL(state, command, proposals, now_ms)
 
 
 def no_digest(state: Any, decision: m.DecideApproval, header: m.CommandHeader) -> Refusal | None:

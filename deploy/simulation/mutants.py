@@ -12,6 +12,7 @@ from ...commands import decide as deciding
 from ...commands import reports as reporting
 from ...events import evolve_activities as activities
 from ...events.log.memory_producer import MemoryTransactionalProducer
+from ...events.state import OpenActivity
 from ...processors import handler as sessions
 from ...processors import wake_ups as waking
 from ...processors.activities.offsets import Watermark
@@ -38,6 +39,7 @@ from .gate_mutants import GATE_MUTANTS
 from .identity_mistakes import IDENTITY_MUTANTS
 from .planting import Mutant, plant
 from .policy_mutants import POLICY_MUTANTS
+from .recovery_mutants import RECOVERY_MUTANTS
 from .saga_mutants import SAGA_MUTANTS
 from .secrets import SECRET_MUTANTS
 from .tight import TIGHT_MUTANTS
@@ -145,7 +147,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "applies the result of an attempt that had failed",
-        plant((reporting, "_awaited", wrong.any_attempt)),
+        plant((OpenActivity, "runs", wrong.any_attempt)),
         seed=20,
     ),
     Mutant("retries without a back-off", plant((reporting, "retry_due_ms", wrong.at_once)), seed=4),
@@ -189,4 +191,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *COPY_MUTANTS,
     *TIGHT_MUTANTS,
     *SAGA_MUTANTS,
+    *RECOVERY_MUTANTS,
 )

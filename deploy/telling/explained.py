@@ -44,6 +44,7 @@ MENDING = {
     "engine_fault": "this is a fault of Wakeful: report it, with the processors' log",
     "verification_failed": "look at what its verification said",
     "payload_missing": "bring the payload back into the store of blobs (WAKEFUL_BLOBS)",
+    "quarantined": "it was recovered again and again and did not go on: see what its workflow does, mend it and deploy",
     "compensation_failed": "see why the activity failed that takes the effect back, and mend it: a release tries it again; "
     "cancelled now, the session ends and the rest stays as it is",
     "payload_damaged": "restore the payload in the store of blobs (WAKEFUL_BLOBS)",

@@ -61,6 +61,12 @@ def _how_begun(reason: str) -> str:
     return ", which another worker may have begun" if reason == TAKEN_OVER else " unrun"
 
 
+def _stalled(body: r.RecoveryRequested) -> str:
+    if not body.activity_id:
+        return "the session, which did not go on"
+    return f"activity {body.activity_id}, whose attempt {body.attempt} had stalled"
+
+
 def _noted(comment: str, before: str = " ") -> str:
     return f"{before}({shown_text(comment, TEXT_MAX)})" if comment else ""
 
@@ -230,6 +236,7 @@ ALONE: Mapping[type, Tell] = {
     r.SessionHeld: lambda _, b: f"held: {b.reason}{_noted(last_line(b.detail))}",
     r.CommandParked: lambda e, b: f"kept a {b.command_type} of {e.actor} until it is released",
     r.SessionReleased: lambda e, b: f"{e.actor} released it{_noted(b.reason)}",
+    r.RecoveryRequested: lambda e, b: f"{e.actor} recovered {_stalled(b)}{_noted(b.reason)}",
     r.CommandRefused: lambda e, b: (
         f"refused a {b.command_type} of {e.actor}: {b.reason}{_noted(b.detail)}"
     ),

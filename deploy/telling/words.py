@@ -50,6 +50,7 @@ SUMMARIES: dict[str, tuple[str, ...]] = {
     "SessionHeld": ("reason", "detail"),
     "CommandParked": ("command_type",),
     "SessionReleased": ("reason",),
+    "RecoveryRequested": ("activity_id", "attempt", "reason"),
     "CommandRefused": ("command_type", "reason", "detail"),
     "ActivityRequested": ("name", "arguments", "queue", "approval", "withheld_ms", "compensates"),
     "ActivityStarted": ("activity_id", "attempt", "worker"),

@@ -52,6 +52,7 @@ from .session import (
     CompensationStarted,
     MessageReceived,
     NondeterminismFound,
+    RecoveryRequested,
     ReplySent,
     SessionCancelled,
     SessionCompleted,
@@ -81,6 +82,7 @@ EventBody = (
     | SessionHeld
     | CommandParked
     | SessionReleased
+    | RecoveryRequested
     | CommandRefused
     | ActivityRequested
     | ActivityCompleted

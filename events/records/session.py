@@ -226,6 +226,15 @@ class SessionReleased:
 
 
 @dataclass(frozen=True, slots=True)
+class RecoveryRequested:
+    """Somebody saw that an attempt had stalled, or (where `activity_id` is empty) the session: it is given up, and goes on."""
+
+    activity_id: str
+    attempt: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class CommandRefused:
     """A command was not applied: the check that failed, the reason in one word, and what to do in words."""
 

@@ -103,6 +103,14 @@ class Resolver:
         self._send(session_id, body)
 
 
+def recovery(rng: random.Random) -> m.RecoverSession:
+    """A trigger about something that may run, or not, or not any more; now and then about the session."""
+    if rng.random() < 0.2:
+        return m.RecoverSession("", 0, "it stands still")
+    activity_id = f"{rng.choice((1, 1, 2, 3))}.{rng.choice((1, 1, 2, 3))}"
+    return m.RecoverSession(activity_id, rng.choice((1, 1, 1, 2, 3)), "nothing was seen of it")
+
+
 class Signaller:
     """After healing, sends each session that was opened a few signals of each name."""
 

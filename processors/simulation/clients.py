@@ -33,6 +33,8 @@ STRAY = b"stray"
 
 DAY_MS = 86_400_000
 RELEASES_MAX = 2
+RECOVERS = 0.6
+"""Of what is asked where somebody sees stalls everywhere."""
 """Times a session is released after healing: one whose script breaks is held again each time."""
 
 
@@ -161,6 +163,10 @@ class Clients:
             self._opened.add(number)
             self._send(session_id, m.OpenSession("player"))
             self._send(session_id, self._message())
+            return
+        if self._scene.plan.recovers and rng.random() < RECOVERS:
+            for _ in range(5):
+                self._send(session_id, arrivals.recovery(rng))
             return
         roll = rng.random()
         if roll < 0.38:

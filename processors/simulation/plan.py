@@ -43,6 +43,10 @@ SAGAS_EVERY, SAGAS_AT = 13, 11
 """One seed in so many, from this one on, has sessions that take back what they did."""
 
 
+RECOVERS_EVERY, RECOVERS_AT = 19, 7
+"""One seed in so many, from this one on, has watchers that take for stalled whatever they see."""
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """One seed's world. `ticks` are the steps with faults; `marker_pace` is how soon late markers are written.
@@ -87,6 +91,11 @@ class Plan:
     def sagas(self) -> bool:
         """Whether sessions do what is taken back should they fail; by the seed alone, like `strays`."""
         return self.seed % SAGAS_EVERY == SAGAS_AT
+
+    @property
+    def recovers(self) -> bool:
+        """Whether attempts and sessions are said to have stalled; by the seed alone, like `strays`."""
+        return self.seed % RECOVERS_EVERY == RECOVERS_AT
 
     @property
     def unpublished(self) -> Policy:

@@ -66,18 +66,15 @@ def advance(
     if state.status in _IDLE:
         _drop(stretch)
         return Advanced(_next_turn(workflows, state) if state.queue else [], None)
-    if not isinstance(event.body, _RESUMES):
+    if not isinstance(event.body, _RESUMES) or _is_of_an_attempt(event.body):
         if stretch is not None and isinstance(event.body, INFORMS) and not is_asked(event.body):
             stretch.learn(event.body)
         return Advanced([], stretch)
     try:
-        if (
-            stretch is not None
-            and not stretch.dead
-            and not isinstance(event.body, STARTS | r.SessionReleased)
-        ):
+        if stretch is not None and not stretch.dead and not isinstance(event.body, _REBUILDS):
             asked = stretch.feed(event)
         else:
+            _drop(stretch)
             rebuilt = _rebuild(workflows, position, facts)
             if not isinstance(rebuilt, tuple):
                 return Advanced([rebuilt], None)
@@ -96,9 +93,17 @@ def advance(
     return Advanced(bodies, stretch)
 
 
-_RESUMES = RESOLVES | STARTS | r.SessionReleased
+_REBUILDS = STARTS | r.SessionReleased | r.RecoveryRequested
+"""Facts after which the coroutine that is kept counts for nothing."""
+
+_RESUMES = RESOLVES | _REBUILDS
 
 _ENDS = r.TurnContinued | r.TurnCompleted | r.SessionCompleted | r.SessionFailed | r.SessionHeld
+
+
+def _is_of_an_attempt(body: r.EventBody) -> bool:
+    """Whether what was recovered is an attempt: what comes of it follows as a fact of its own."""
+    return isinstance(body, r.RecoveryRequested) and bool(body.activity_id)
 
 
 def _next_turn(workflows: Workflows, state: State) -> list[r.EventBody]:

@@ -70,7 +70,7 @@ def rebuild(
             asked.extend(stretch.feed(event))
         elif isinstance(body, INFORMS):
             stretch.learn(body)
-        elif isinstance(body, r.SessionReleased):
+        elif isinstance(body, r.SessionReleased | r.RecoveryRequested):
             held_ms = event.envelope.at_ms - stretch.now_ms
             stretch.now_ms = event.envelope.at_ms
             asked = deque(_postponed(late, held_ms) for late in asked)

@@ -11,10 +11,11 @@ from ...events import records as r
 from ...events.codec import STATES, encode_state
 from ...events.errors import Unfoldable
 from ...events.evolve import evolve, fold_head
+from ...events.recovering import is_stalled
 from ...events.state import MESSAGE, STATE_VERSION, Head, SessionState, State, Status, awaited_by
 from .evidence import Violation
 from .history import Fact, History, Session, hash_of, name_of, of
-from .invariants import LEGAL_PATH, NOBODY_STRANDED, PARKED_FREE, PURE_FOLD
+from .invariants import LEGAL_PATH, NOBODY_STRANDED, PARKED_FREE, PURE_FOLD, RECOVERY
 
 AFTER_END = (r.CommandRefused, r.LateResultRecorded)
 """What may still be recorded of a session that has ended: what was asked in vain."""
@@ -55,6 +56,8 @@ def _refold(facts: list[Fact], wanted: set[int]) -> Folded:
         if state is not None and state.ended and not isinstance(event.body, AFTER_END):
             told = f"{type(event.body).__name__} after the session was {state.status}"
             folded.violations.append(of(fact, LEGAL_PATH, told))
+        if _goes_on_anyway(state, event.body):
+            folded.violations.append(of(fact, RECOVERY, "it was recovered, and had not stalled"))
         try:
             state = evolve(state, event)
         except Unfoldable as error:
@@ -64,6 +67,13 @@ def _refold(facts: list[Fact], wanted: set[int]) -> Folded:
             folded.at[event.envelope.seq] = SessionState(head, state)
     folded.state, folded.head = state, head
     return folded
+
+
+def _goes_on_anyway(state: State | None, body: r.EventBody) -> bool:
+    """Whether a session is driven again that waits, or runs."""
+    if not isinstance(body, r.RecoveryRequested) or body.activity_id:
+        return False
+    return state is None or not is_stalled(state)
 
 
 def legal_path(folds: dict[Session, Folded]) -> Iterator[Violation]:

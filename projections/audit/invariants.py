@@ -95,5 +95,8 @@ FOUND_BY = "attributes"
 JOBS = "jobs"
 """An external job ends once, not before its time where it expires, and does not outlive its turn."""
 
+RECOVERY = "recovery"
+"""Only what somebody named is given up as stalled, and a session is made to go on again only so many times."""
+
 BLOBS = "blobs"
 """What lies beside the log is there, and is what the log says."""

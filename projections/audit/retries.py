@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ...events import records as r
 from ...events.contracts import ONCE
-from ...events.failures import HEARTBEAT
+from ...events.failures import HEARTBEAT, STALLED
 from ...events.retries import JITTER, backoff_ms, may_retry
 from .evidence import Violation
 from .history import At, Fact, History, cause_of, of
@@ -105,7 +105,7 @@ def _given_up(
     """A failure ends the activity only where no attempt is left, or none could begin in time."""
     request, counted = asked.request, body.attempt - asked.returned
     policy = request.retry
-    if not body.worker and not _is_silence(body):
+    if not body.worker and not _is_silence(body) and body.failure.type != STALLED:
         return  # at its deadline, which check 21 of waits judges
     if asked.in_doubt or (isinstance(body, r.ActivityUncertain) and request.contract in ONCE):
         return

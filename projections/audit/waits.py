@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...events import records as r
-from ...events.failures import HEARTBEAT, TIMED_OUT
+from ...events.failures import HEARTBEAT, STALLED, TIMED_OUT
 from .evidence import Violation
 from .history import History, of
 from .invariants import ONE_DECISION, TIMERS
@@ -59,7 +59,7 @@ def timers(history: History) -> Iterator[Violation]:
                     yield of(fact, TIMERS, f"proposal {body.proposal_id} expired early")
                 case r.ActivityFailed() | r.ActivityUncertain() if (
                     body.failure.kind == TIMED_OUT
-                    and body.failure.type != HEARTBEAT
+                    and body.failure.type not in (HEARTBEAT, STALLED)
                     and not body.worker
                     and (
                         now_ms < deadlines.get(body.activity_id, 0)

@@ -125,6 +125,7 @@ def test_what_it_waits_for_has_its_time_and_what_ends_it(capsys):
         "ResolveActivity": "no activity is uncertain",
         "ChangeArtifact": "the session relies on no artifact",
         "CompleteJob": "no job is awaited",
+        "RecoverSession": "the session is running and waits: there is nothing to recover",
     }
     assert "DecideApproval" in {one["command"] for one in told["next"]}
     _show(told, 5)

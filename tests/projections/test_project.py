@@ -62,6 +62,7 @@ def test_every_kind_of_event_is_projected_onto_its_session(new_scribe):
         "SessionFailed",
         "NondeterminismFound",
         "ActivityCancelled",
+        "RecoveryRequested",
         "ActivityRetried",
         "ActivityRetryScheduled",
         "ApprovalWithdrawn",
