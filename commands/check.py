@@ -83,12 +83,17 @@ def is_repeat(head: Head, command: m.Command, command_hash: bytes) -> bool:
 def check_scope(command: m.Command) -> Refusal | None:
     """Whether all data that the command refers to is its own tenant's; by the names, no store is asked.
 
-    And whether nobody speaks in a name that is the engine's own: what it does would look like the engine's doing.
+    And whether nobody speaks in a name that is the engine's own, nor sets to work for somebody else: what follows from a
+    message is done with the rights of its actor, and is that one's own request.
     """
     tenant, actor = command.header.tenant, command.header.actor
+    for_whom = command.header.on_behalf_of
     if not isinstance(command.body, m.INTERNAL) and is_reserved(actor):
         told = f"actor {actor[:NAME_LENGTH_MAX]!a} is a name of the engine's own: speak in another"
         return Refusal("identity", "forged_actor", told)
+    if isinstance(command.body, m.SendMessage | m.StartTurn) and for_whom not in (None, actor):
+        told = f"{actor[:NAME_LENGTH_MAX]!a} sets to work for {(for_whom or '')[:NAME_LENGTH_MAX]!a}: let that one be its actor"
+        return Refusal("identity", "acts_for_another", told)
     for payload in payloads_in(command.body):
         if is_foreign(payload, tenant):
             told = f"reference {(payload.ref or '')[:NAME_LENGTH_MAX]!a} is not of tenant {tenant!r}: send your own data"

@@ -160,6 +160,7 @@ class Hand:
         actor: str = "ann",
         issued_ms: int | None = None,
         expected_seq: int | None = None,
+        on_behalf_of: str | None = None,
     ) -> tuple[list[r.EventBody], Refusal | None]:
         """The same, with the refusal of a command that leaves no event."""
         self.offset += 1
@@ -169,7 +170,7 @@ class Hand:
             command_id or f"c{self.offset}",
             self.now_ms if issued_ms is None else issued_ms,
             actor,
-            None,
+            on_behalf_of,
             "test",
             expected_seq,
         )
