@@ -152,7 +152,8 @@ class Gateway:
             process = subprocess.Popen(command, env=environ, stdout=log, stderr=log)
         try:
             self.port = self._listening(process)
-            yield process.pid
+            (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+            yield int(child)  # which does the work
         finally:
             process.kill()
             process.wait()

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ..events.attributes import why_not
 from ..events.blobs import Blobs, is_foreign, payloads_in, why_no_reference
 from ..events.errors import InvalidPayload
+from ..events.keys import why_unreachable
 from ..events.limits import KEPT_BYTES_MAX, KEPT_COMMANDS_MAX, PAYLOAD_MAX
 from ..events.payloads import load_json
 from ..events.records import Payload
@@ -143,6 +144,8 @@ def check_unknown(command: m.Command, workflows: frozenset[str]) -> Refusal | No
             "unknown_session",
             f"there is no session {header.session_id!r} of tenant {header.tenant!r}: open it first",
         )
+    if told := why_unreachable(header.session_id):
+        return Refusal("scope", "invalid_session_id", told)
     if body.workflow not in workflows:
         loaded = ", ".join(sorted(workflows)) or "none"
         return Refusal(

@@ -59,15 +59,20 @@ def one(
 
 @router.get("/live/approvals/{session_id}/{proposal_id}")
 def watched(
-    request: Request, visit: Looking, session_id: str, proposal_id: str, seq: int = -1
+    request: Request,
+    visit: Looking,
+    session_id: str,
+    proposal_id: str,
+    seq: int = -1,
+    was: str = "",
 ) -> Response:
-    """What happened since the page was opened; nothing to be swapped while nothing did."""
+    """What happened since the page was opened, which showed it as it `was`; nothing to be swapped while nothing did."""
     with visit.services.queries(visit.principal) as views:
         rows = views.session(session_id, tenant=visit.principal.tenant)
     if rows and rows[0]["seq"] == seq:
         return Response(status_code=204)
     found = proposal_of(visit, session_id, proposal_id)
-    return render(request, visit, "approval_since.html", **shown(visit, found, ""))
+    return render(request, visit, "approval_since.html", **shown(visit, found, "", was=was))
 
 
 @router.get("/a/{word}")
@@ -118,6 +123,7 @@ def shown(visit: Visit, found: Proposal, command: str, **more: Any) -> dict[str,
         "link": link_to(visit, *here),
         "command": command,
         "verdict": verdict,
+        "was": row["status"],
         **more,
     }
 

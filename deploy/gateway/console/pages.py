@@ -60,6 +60,11 @@ def pretty(value: Any) -> str:
     )
 
 
+def plain(value: Any) -> str:
+    """A short value as JSON has it, a text without its quotes: what one looks for it by."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
 def arguments(value: Any, limit: int) -> str:
     """What a tool is called with in one line: names and values, the shortest first, so that most of them are seen."""
     if not isinstance(value, dict) or not value:
@@ -113,6 +118,7 @@ def _environment() -> Environment:
         "short": shown_text,
         "args": arguments,
         "word": lambda status: WORDS.get(status, status),
+        "json": plain,
         "when": lambda value: when(ms_of(value)) or "-",
         "iso": iso,
         "ago": ago,

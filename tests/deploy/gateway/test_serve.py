@@ -6,6 +6,11 @@ import json
 import os
 import signal
 import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
@@ -13,7 +18,7 @@ from wakeful.deploy.cli.context import queries
 from wakeful.deploy.cli.main import invoke
 from wakeful.deploy.exits import Exit
 
-from .running import LIMIT_S, Running, ask, running
+from .running import LIMIT_S, Running, ask, running, serving
 
 WAIT = {"Prefer": "wait=20"}
 
@@ -156,17 +161,58 @@ def test_it_ends_in_order_when_it_is_told_to(desk, number):
         ({"WAKEFUL_HTTP_PORT": "http"}, Exit.USAGE, "WAKEFUL_HTTP_PORT=http"),
         ({"WAKEFUL_HTTP_HOST": "192.0.2.1"}, Exit.UNAVAILABLE, "cannot listen on 192.0.2.1:0"),
         ({"WAKEFUL_HTTP_BODY_MAX": "1"}, Exit.USAGE, "WAKEFUL_HTTP_BODY_MAX=1"),
-        ({"WAKEFUL_HOOKS": "/nowhere.json"}, Exit.USAGE, "there is no such file"),
         ({"WAKEFUL_OIDC_ISSUER": "http://login.example.com"}, Exit.USAGE, "https address"),
         ({"WAKEFUL_OIDC_ISSUER": "https://login.example.com"}, Exit.USAGE, "WAKEFUL_OIDC_AUDIENCE"),
-        ({"WAKEFUL_NAMESPACE": "nobody"}, Exit.NOT_FOUND, "namespace nobody has no topics"),
-        ({"WAKEFUL_KEYS": "/nowhere.json"}, Exit.USAGE, "/nowhere.json"),
     ],
 )
 def test_settings_that_cannot_work_are_named(cli, more, code, told):
     ended, out, err = cli("serve", "--json", **more)
     assert (ended, out) == (code, ""), err
     assert told in err
+
+
+def test_what_its_work_cannot_begin_with_ends_it_with_that_code(desk):
+    wrong = [
+        ({"WAKEFUL_HOOKS": "/nowhere.json"}, Exit.USAGE, "there is no such file"),
+        ({"WAKEFUL_NAMESPACE": "nobody"}, Exit.NOT_FOUND, "namespace nobody has no topics"),
+        ({"WAKEFUL_KEYS": "/nowhere.json"}, Exit.USAGE, "/nowhere.json"),
+    ]
+    program = [sys.executable, "-m", "wakeful", "serve", "--json"]
+    tried = [
+        subprocess.Popen(program, env={**desk.environ, **more}, stdout=PIPE, stderr=PIPE, text=True)
+        for more, _, _ in wrong
+    ]
+    for process, (_, code, told) in zip(tried, wrong, strict=True):
+        out, err = process.communicate(timeout=LIMIT_S)
+        assert (process.returncode, out) == (code, ""), err
+        assert told in err
+        assert "started again" not in err
+
+
+def test_what_dies_in_it_is_started_again_on_the_same_port(desk):
+    """As librdkafka does where its broker is killed: a segmentation fault, of the process that serves."""
+    key = desk.key("user")
+    with desk.gateway() as (url, process):
+        for number in (signal.SIGSEGV, signal.SIGKILL):
+            died = serving(process.pid)
+            os.kill(died, number)
+            answer = ask(url, "/v1/sessions", key)  # waits in the socket's queue
+            assert answer.status_code == 200
+            assert serving(process.pid) != died
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(LIMIT_S) == Exit.DONE
+        assert process.stdout.read() == ""  # the address is told once
+    assert desk.told.read_text().count("the process died and is started again") >= 2
+
+
+def test_its_work_ends_with_it_whatever_it_dies_of(desk):
+    with desk.gateway() as (_, process):
+        child = serving(process.pid)
+        process.kill()
+        limit = time.monotonic() + LIMIT_S
+        while Path(f"/proc/{child}").exists():
+            assert time.monotonic() < limit
+            time.sleep(0.05)
 
 
 def test_a_port_that_is_taken_is_named(cli):

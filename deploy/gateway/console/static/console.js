@@ -20,8 +20,8 @@
   };
   setInterval(tick, 5000);
 
-  // Links that can be handed around are whole ones.
-  for (const box of $$("[data-link]")) box.value = new URL(box.value, location.href).href;
+  // Links that can be handed around lead to where this page is, whatever a proxy made of its address.
+  for (const box of $$("[data-link]")) box.value = new URL(box.dataset.link, location.href).href;
   for (const button of $$("[data-copy]")) {
     button.hidden = false;
     button.addEventListener("click", async () => {
