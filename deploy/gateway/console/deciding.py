@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import zlib
+from base64 import b64decode, b64encode
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Request
@@ -14,12 +17,18 @@ from .approvals import shown
 from .asking import ask
 from .pages import pretty, render, url
 from .proposals import Proposal, changes, difference, edited, proposal_of
-from .visits import Posting, Visit
+from .visits import Looking, Posting, Visit
 
 router = APIRouter()
 
 TEXT_MAX = 4_000
 ARGUMENTS_MAX = 262_144
+
+WORD_MAX = 3_500
+"""Characters of an edit in an address; one that is longer is shown without one."""
+
+DRAFT_MS = 3_600_000
+"""How long an edit may be reviewed."""
 
 Text = Annotated[str, Form(max_length=TEXT_MAX)]
 Json = Annotated[str, Form(max_length=ARGUMENTS_MAX)]
@@ -46,9 +55,32 @@ def review(
         told = {"draft": arguments, "wrong": problem.detail, "comment": comment}
         page = shown(visit, found, "", status_code=422, **told)
         return render(request, visit, "approval.html", **page)
-    page = shown(visit, found, "", edit=pretty(value), comment=comment)
-    page["lines"] = difference(found.arguments, value)
-    return render(request, visit, "review.html", **page)
+    word = _draft(visit, (session_id, proposal_id), arguments, was_shown, comment)
+    if len(word) <= WORD_MAX:  # an address of its own, which a browser may go back to
+        to = url("approvals", session_id, proposal_id, "review", draft=word)
+        return RedirectResponse(to, 303)
+    return _reviewed(request, visit, found, value, comment)
+
+
+@router.get("/approvals/{session_id}/{proposal_id}/review")
+def reviewed(
+    request: Request, visit: Looking, session_id: str, proposal_id: str, draft: str = ""
+) -> Response:
+    """The same by its address, for whoever wrote the edit; the approval itself, where there is nothing to review any more."""
+    visit.principal.require(May.DECIDE)
+    found = proposal_of(visit, session_id, proposal_id)
+    said = visit.console.signer.open("draft", draft, visit.console.now_ms)
+    back = RedirectResponse(url("approvals", session_id, proposal_id), 303)
+    if said is None or said["of"] != [visit.form_token, session_id, proposal_id] or not found.open:
+        return back
+    told = json.loads(zlib.decompress(b64decode(said["told"])))
+    if stale := changes(told["was_shown"], found):
+        return _stale(request, visit, found, stale)
+    try:
+        value = edited(told["arguments"], found.arguments)
+    except Problem:
+        return back
+    return _reviewed(request, visit, found, value, told["comment"])
 
 
 @router.post("/approvals/{session_id}/{proposal_id}/decide")
@@ -89,6 +121,24 @@ def decide(
     asked = ask(visit, request, once, session_id, body)
     to = url("approvals", session_id, proposal_id, command=asked.command_id, at=asked.position)
     return RedirectResponse(to, 303)
+
+
+def _reviewed(
+    request: Request, visit: Visit, found: Proposal, value: dict[str, Any], comment: str
+) -> Response:
+    page = shown(visit, found, "", edit=pretty(value), comment=comment)
+    page["lines"] = difference(found.arguments, value)
+    return render(request, visit, "review.html", **page)
+
+
+def _draft(
+    visit: Visit, place: tuple[str, str], arguments: str, was_shown: str, comment: str
+) -> str:
+    """An edit as a word that only this sign-in can have made, for this approval."""
+    told = {"arguments": arguments, "was_shown": was_shown, "comment": comment}
+    packed = b64encode(zlib.compress(json.dumps(told).encode())).decode()
+    body = {"of": [visit.form_token, *place], "told": packed}
+    return visit.console.signer.seal("draft", body, until_ms=visit.console.now_ms + DRAFT_MS)
 
 
 def _said(answer: str) -> str:
