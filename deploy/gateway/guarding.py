@@ -255,7 +255,7 @@ def _is_api(scope: Scope) -> bool:
     return path == PREFIX or path.startswith(f"{PREFIX}/")
 
 
-async def _tell(problem: Problem, scope: Scope, answer: _Answer) -> None:
+async def _tell(problem: Problem, scope: Scope, answer: Send) -> None:
     response = response_to(problem, Request(scope))
     await response(scope, _Replayed(b"", _nothing), answer)
 
