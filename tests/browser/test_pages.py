@@ -172,7 +172,8 @@ def test_another_tenants_ids_are_not_found_and_say_no_more(desk: Running) -> Non
     stranger = desk.visitor("eve", "operator", tenant="other")
     theirs = desk.visitor("sue", "operator")
     link = re.search(
-        r'data-link="(/console/a/[^"]+)"', theirs.get(f"approvals/mine-1/{asked['proposal_id']}").text
+        r'data-link="(/console/a/[^"]+)"',
+        theirs.get(f"approvals/mine-1/{asked['proposal_id']}").text,
     )[1]
     for mine, nobodys in (
         ("sessions/mine-1", "sessions/mine-2"),

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import zlib
-from base64 import b64decode, b64encode
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Request
@@ -13,8 +10,9 @@ from fastapi.responses import RedirectResponse, Response
 from ....events.verdicts import APPROVE, EDIT, REJECT, RESPOND
 from ..principals import May
 from ..problems import Problem
-from .approvals import shown
+from .approvals import shown, wrong
 from .asking import ask
+from .drafts import edit_of, word_of
 from .pages import pretty, render, url
 from .proposals import Proposal, changes, difference, edited, proposal_of
 from .visits import Looking, Posting, Visit
@@ -23,12 +21,6 @@ router = APIRouter()
 
 TEXT_MAX = 4_000
 ARGUMENTS_MAX = 262_144
-
-WORD_MAX = 3_500
-"""Characters of an edit in an address; one that is longer is shown without one."""
-
-DRAFT_MS = 3_600_000
-"""How long an edit may be reviewed."""
 
 Text = Annotated[str, Form(max_length=TEXT_MAX)]
 Json = Annotated[str, Form(max_length=ARGUMENTS_MAX)]
@@ -49,16 +41,18 @@ def review(
     found = proposal_of(visit, session_id, proposal_id)
     if stale := changes(was_shown, found):
         return _stale(request, visit, found, stale)
+    place = session_id, proposal_id
+    edit = {"arguments": arguments, "was_shown": was_shown, "comment": comment}
+    word = word_of(visit, place, edit)
     try:
         value = edited(arguments, found.arguments)
     except Problem as problem:
-        told = {"draft": arguments, "wrong": problem.detail, "comment": comment}
-        page = shown(visit, found, "", status_code=422, **told)
-        return render(request, visit, "approval.html", **page)
-    word = _draft(visit, (session_id, proposal_id), arguments, was_shown, comment)
-    if len(word) <= WORD_MAX:  # an address of its own, which a browser may go back to
-        to = url("approvals", session_id, proposal_id, "review", draft=word)
-        return RedirectResponse(to, 303)
+        if word:
+            return RedirectResponse(url("approvals", *place, draft=word), 303)
+        page = shown(visit, found, "", **wrong(problem, edit))
+        return render(request, visit, "approval.html", status_code=422, **page)
+    if word:
+        return RedirectResponse(url("approvals", *place, "review", draft=word), 303)
     return _reviewed(request, visit, found, value, comment)
 
 
@@ -69,18 +63,17 @@ def reviewed(
     """The same by its address, for whoever wrote the edit; the approval itself, where there is nothing to review any more."""
     visit.principal.require(May.DECIDE)
     found = proposal_of(visit, session_id, proposal_id)
-    said = visit.console.signer.open("draft", draft, visit.console.now_ms)
-    back = RedirectResponse(url("approvals", session_id, proposal_id), 303)
-    if said is None or said["of"] != [visit.form_token, session_id, proposal_id] or not found.open:
-        return back
-    told = json.loads(zlib.decompress(b64decode(said["told"])))
-    if stale := changes(told["was_shown"], found):
+    place = session_id, proposal_id
+    edit = edit_of(visit, place, draft)
+    if edit is None or not found.open:
+        return RedirectResponse(url("approvals", *place), 303)
+    if stale := changes(edit["was_shown"], found):
         return _stale(request, visit, found, stale)
     try:
-        value = edited(told["arguments"], found.arguments)
+        value = edited(edit["arguments"], found.arguments)
     except Problem:
-        return back
-    return _reviewed(request, visit, found, value, told["comment"])
+        return RedirectResponse(url("approvals", *place, draft=draft), 303)
+    return _reviewed(request, visit, found, value, edit["comment"])
 
 
 @router.post("/approvals/{session_id}/{proposal_id}/decide")
@@ -108,7 +101,7 @@ def decide(
         elif decision == RESPOND:
             data = _said(answer)
     except Problem as problem:
-        told = {"draft": arguments, "wrong": problem.detail, "comment": comment}
+        told = wrong(problem, {"arguments": arguments, "comment": comment})
         page = shown(visit, found, "", status_code=422, **told)
         return render(request, visit, "approval.html", **page)
     body = visit.services.client(visit.principal).decision_body(
@@ -129,16 +122,6 @@ def _reviewed(
     page = shown(visit, found, "", edit=pretty(value), comment=comment)
     page["lines"] = difference(found.arguments, value)
     return render(request, visit, "review.html", **page)
-
-
-def _draft(
-    visit: Visit, place: tuple[str, str], arguments: str, was_shown: str, comment: str
-) -> str:
-    """An edit as a word that only this sign-in can have made, for this approval."""
-    told = {"arguments": arguments, "was_shown": was_shown, "comment": comment}
-    packed = b64encode(zlib.compress(json.dumps(told).encode())).decode()
-    body = {"of": [visit.form_token, *place], "told": packed}
-    return visit.console.signer.seal("draft", body, until_ms=visit.console.now_ms + DRAFT_MS)
 
 
 def _said(answer: str) -> str:

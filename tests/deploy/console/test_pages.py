@@ -212,11 +212,14 @@ def test_only_a_page_that_shows_it_otherwise_says_how_an_approval_stands_by_now(
 def test_a_wrong_edit_has_the_focus_and_what_was_written(operator: Visitor) -> None:
     fields = operator.form(APPROVAL, arguments="{note: 1", comment="why not")
     answer = operator.post(f"{APPROVAL}/review", fields)
-    assert answer.status_code == 422
-    page = html.unescape(answer.text)
+    where = answer.headers["location"].removeprefix("/console/")
+    assert (answer.status_code, where.startswith(f"{APPROVAL}?draft=")) == (303, True)
+    page = operator.get(where)
     assert re.search(r'role="alert" id="wrong" tabindex="-1" autofocus>the arguments are no', page)
     assert "{note: 1" in page
     assert 'value="why not"' in page
+    long = operator.post(f"{APPROVAL}/review", {**fields, "arguments": noise()[:-1]})
+    assert (long.status_code, "the arguments are no JSON" in long.text) == (422, True)
 
 
 def test_an_edit_is_reviewed_at_an_address_that_one_may_go_back_to(
