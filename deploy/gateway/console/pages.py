@@ -13,7 +13,7 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from ...telling.text import shown_text, span, when
+from ...telling.text import bare, shown_text, span, when
 from .assets import version_of
 from .visits import PATH, Visit
 
@@ -58,11 +58,6 @@ def pretty(value: Any) -> str:
     return (
         text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}\n… cut after {TEXT_MAX} characters"
     )
-
-
-def plain(value: Any) -> str:
-    """A short value as JSON has it, a text without its quotes: what one looks for it by."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def arguments(value: Any, limit: int) -> str:
@@ -118,7 +113,7 @@ def _environment() -> Environment:
         "short": shown_text,
         "args": arguments,
         "word": lambda status: WORDS.get(status, status),
-        "json": plain,
+        "json": bare,
         "when": lambda value: when(ms_of(value)) or "-",
         "iso": iso,
         "ago": ago,
