@@ -1,7 +1,7 @@
 """Fixtures for all tests: one local stack per run, a database per module, a namespace per test.
 
 A test that asks for one of these is marked `kafka` or `postgres` by that alone. These and the slow ones come first:
-`make test` deals the tests to two processes, and the one that has the pure half helps the other when it is through.
+`make test` deals the tests to three processes, as much of the long half is waiting, and those with the pure ones help when they are through.
 """
 
 import asyncio

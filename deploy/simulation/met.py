@@ -70,6 +70,9 @@ SIGNS = frozenset(
 )
 
 
+MEETABLE = FACTS | ROWS | GATES | SIGNS
+
+
 def unmet(counts: Counter[str]) -> set[str]:
     """What no schedule of these has met."""
     met = {name.partition(": ")[2] for name in counts if name.startswith(KINDS)}

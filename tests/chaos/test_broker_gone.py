@@ -1,11 +1,11 @@
 """The broker is killed under open streams, and comes back: each goes on, without a gap and without a repeat. In `make chaos`."""
 
-import os
 import signal
 from functools import partial
 
 import pytest
 
+from tests.chaos.long_form import whole
 from tests.deploy.gateway.live_rig import Client, Gateway, live_rig, until
 
 pytestmark = [
@@ -13,7 +13,7 @@ pytestmark = [
     pytest.mark.postgres,
     pytest.mark.slow,
     pytest.mark.chaos,
-    pytest.mark.skipif("WAKEFUL_CHAOS_KILLS" not in os.environ, reason="a part of 'make chaos'"),
+    whole,
 ]
 
 SESSIONS = [f"b{n}" for n in range(6)]

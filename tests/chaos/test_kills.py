@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.chaos.long_form import whole
 from tests.chaos.rig import Rig
 
 pytestmark = pytest.mark.chaos
@@ -18,7 +19,15 @@ def rig(kafka: str, postgres_url: str, namespace: str, tmp_path: Path) -> Iterat
     one.close()
 
 
-@pytest.mark.parametrize("point", ["p.begun", "p.produced", "p.commit_sent", "p.committed"])
+@pytest.mark.parametrize(
+    "point",
+    [
+        pytest.param("p.begun", marks=whole),
+        pytest.param("p.produced", marks=whole),
+        "p.commit_sent",
+        pytest.param("p.committed", marks=whole),
+    ],
+)
 def test_a_processor_killed_in_a_transaction_loses_and_doubles_nothing(
     rig: Rig, point: str
 ) -> None:
@@ -39,6 +48,7 @@ def test_a_worker_killed_in_mid_activity_pays_once_and_asks_the_model_once(rig: 
         assert running.exit_codes["worker-default-0"] == [-9]
 
 
+@whole
 def test_a_worker_killed_after_its_results_were_sent_asks_the_model_no_second_time(
     rig: Rig,
 ) -> None:
@@ -50,7 +60,14 @@ def test_a_worker_killed_after_its_results_were_sent_asks_the_model_no_second_ti
 
 
 @pytest.mark.case("U24")
-@pytest.mark.parametrize("point", ["j.applied", "j.commit_sent", "j.committed"])
+@pytest.mark.parametrize(
+    "point",
+    [
+        pytest.param("j.applied", marks=whole),
+        "j.commit_sent",
+        pytest.param("j.committed", marks=whole),
+    ],
+)
 def test_a_projector_killed_in_mid_batch_ends_with_the_rows_of_a_rebuild(
     rig: Rig, point: str
 ) -> None:

@@ -20,7 +20,7 @@ from wakeful.deploy.supervisor import Supervisor
 
 pytestmark = [pytest.mark.chaos, pytest.mark.slow]
 
-KILLS = int(os.environ.get("WAKEFUL_CHAOS_KILLS", "12"))
+KILLS = int(os.environ.get("WAKEFUL_CHAOS_KILLS", "6"))
 SEED = int(os.environ.get("WAKEFUL_CHAOS_SEED") or secrets.randbelow(1_000_000))
 SESSIONS_PER_KILL = 1.5
 

@@ -1,7 +1,8 @@
 """A workflow whose activities say what they make while they make it, and sometimes lose.
 
 A message is a JSON object: `session` is its own, `mood` is what becomes of the first attempt (`ok`, `flaky`, `dies`), `words` what is said, and
-`pause_ms` how long each word takes. `LIVE` in the environment is a folder: a mood works once per session.
+`pause_ms` how long each word takes. An attempt that `waits` ends once a file says that it was heard: tokens of what is
+over are not shown. `LIVE` in the environment is the folder: a mood works once per session.
 """
 
 import asyncio
@@ -37,14 +38,19 @@ def first_time(what: str) -> bool:
     return True
 
 
+async def heard(what: str) -> None:
+    while not (FOLDER / what).exists():  # noqa: ASYNC110 - another process writes it
+        await asyncio.sleep(0.02)
+
+
 @activity(contract=Read(), retry=Retry(attempts=3, initial="50ms"))
-async def says(session: str, mood: str, words: list[str], pause_ms: int) -> str:
+async def says(session: str, mood: str, words: list[str], pause_ms: int, waits: bool) -> str:
     loses = mood != "ok" and first_time(f"{session}-{mood}")
     for word in words:
         emit(word)
         await asyncio.sleep(pause_ms / 1000)
-    if pause_ms:
-        await asyncio.sleep(0.5)  # tokens of what is over are not shown: machines may be busy
+    if waits:
+        await heard(f"{session}-{'lost' if loses else 'kept'}")
     if loses and mood == "dies":
         os.kill(os.getpid(), signal.SIGKILL)
     if loses:
@@ -53,13 +59,13 @@ async def says(session: str, mood: str, words: list[str], pause_ms: int) -> str:
 
 
 @activity(contract=Read())
-async def leaks(*, credentials: Login) -> str:
+async def leaks(session: str, *, credentials: Login) -> str:
     secret = credentials.token.get_secret_value()
     for cut in range(1, len(secret)):
         emit(f"[{secret[:cut]}")
         emit(f"{secret[cut:]}]")
     emit(secret[:-1])
-    await asyncio.sleep(0.5)  # the same
+    await heard(f"{session}-kept")
     return "done"
 
 
@@ -67,10 +73,11 @@ async def leaks(*, credentials: Login) -> str:
 async def says_all(turn: Turn, said: Said, message: Message) -> Said:
     told = message.data
     if told["mood"] == "leaks":
-        await turn.say(await turn.run(leaks.call()))
+        await turn.say(await turn.run(leaks.call(told["session"])))
     elif told["mood"] == "ends":
         await turn.complete({"turns": said.turns})
     else:
-        call = says.call(told["session"], told["mood"], told["words"], told.get("pause_ms", 0))
+        how = told.get("pause_ms", 0), told.get("waits", False)
+        call = says.call(told["session"], told["mood"], told["words"], *how)
         await turn.say(await turn.run(call))
     return Said(turns=said.turns + 1)

@@ -273,12 +273,12 @@ def live_rig(endpoints, postgres_url, keys, home):
         environ = {**os.environ, "LIVE": str(home)}
         identity = identity_of(settings, log, role="gateway")
         with Supervisor(settings, APP, queues=["default"], environ=environ) as supervisor:
-            yield Rig(settings, supervisor, log, identity)
+            yield Rig(settings, supervisor, log, identity, home)
 
 
 class Rig:
-    def __init__(self, settings, supervisor, log, identity):
-        self.settings, self.supervisor = settings, supervisor
+    def __init__(self, settings, supervisor, log, identity, home):
+        self.settings, self.supervisor, self._home = settings, supervisor, home
         self._log, self._identity = log, identity
 
     def commands(self, tenant="acme"):
@@ -311,7 +311,27 @@ class Rig:
                 "the sessions in the views",
             )
 
-    def say(self, session, mood="ok", words=("We ", "will ", "see."), pause_ms=0, tenant="acme"):
+    def say(
+        self,
+        session,
+        mood="ok",
+        words=("We ", "will ", "see."),
+        pause_ms=0,
+        tenant="acme",
+        waits=False,
+    ):
         with self.commands(tenant) as client:
             told = {"session": session, "mood": mood, "words": list(words), "pause_ms": pause_ms}
-            client.send(session, told)
+            client.send(session, told | {"waits": waits})
+
+    def heard(self, session, client, text, attempt="kept"):
+        """Waits until a client has been shown all of an attempt's text, then lets the attempt end."""
+
+        def shown():
+            at = 1 + max(
+                (n for n, one in enumerate(client.frames) if one.kind == "token-reset"), default=-1
+            )
+            return "".join(one.data["text"] for one in client.frames[at:] if one.kind == "token")
+
+        until(lambda: shown() == text, lambda: f"the text {text!r}, not {shown()!r}")
+        (self._home / f"{session}-{attempt}").touch()

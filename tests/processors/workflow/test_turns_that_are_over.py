@@ -162,8 +162,9 @@ def test_what_a_dropped_generator_asks_for_is_no_error_on_the_screen_and_its_own
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     told: list[object] = []
-    gc.collect()  # what other tests dropped is told to somebody else
     monkeypatch.setattr(sys, "unraisablehook", lambda one: told.append(one.exc_type))
+    gc.collect()  # what other tests dropped
+    told.clear()
 
     async def listens(turn: Turn, *, breaks: bool) -> AsyncIterator[int]:
         try:
