@@ -18,7 +18,7 @@ from ..events.records import PolicyPublished
 from ..schemas import bundled
 from .check import Refusal
 from .keyring import ALL_TENANTS, PUBLISHED, UNKNOWN_KEY, Evidence, Keyring, NoKey
-from .models import Command
+from .models import INTERNAL, Command
 from .signatures import KEY_HEADER, SIGNATURE_HEADER, SIGNED, signed_bytes
 from .wire import decode_command
 
@@ -207,6 +207,24 @@ class Unchecked(Signed):
     def check_policy(self, published: PolicyPublished | None, record: Record) -> Evidence | Refusal:
         """No evidence, since nothing was looked at, and no refusal."""
         return INSECURE.check_policy(published, record)
+
+
+def disowned(
+    identity: Identity, command: Command, vouched_by: str | None, at_ms: int
+) -> Refusal | None:
+    """Why a command that was kept at that moment counts no more: the key that vouched for it has been revoked since.
+
+    Not a worker's result: its worker may be gone, and nobody else knows what came of the call.
+    """
+    if isinstance(command.body, INTERNAL) or vouched_by is None:
+        return None
+    if identity.is_believed(vouched_by, at_ms):
+        return None
+    told = (
+        f"key {vouched_by!r} vouched for it when it was kept, and is revoked or not known here any more: "
+        "look at the session and ask again, signed with another"
+    )
+    return Refusal("identity", "revoked_key", told)
 
 
 def signed_anew(

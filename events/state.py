@@ -14,7 +14,7 @@ from .freezing import dataclass
 from .records import Attribute, Payload, RetryPolicy, Version
 from .undoing import Registered, Undoing
 
-STATE_VERSION = 10
+STATE_VERSION = 11
 """Raised when the fold changes what it stores; a snapshot of another version is ignored and refolded."""
 
 DEDUPE_MAX = 1_000
@@ -320,7 +320,12 @@ class State:
 
     @property
     def requester(self) -> str:
-        """Whose message the turn answers; empty where no message began it."""
+        """Whose message the turn answers; empty where no message began it.
+
+        While effects are taken back: for whom the one was that is next, whoever's message came last.
+        """
+        if self.undoing is not None and self.registered:
+            return self.registered[-1].on_behalf_of or ""
         return self.message.actor if self.message is not None else ""
 
     @property

@@ -103,9 +103,9 @@ class _Gate:
         """Lets it go, or withholds it."""
         known = self._known(body.activity_id)
         request, grant = self._request(body), self._grant(body, known)
-        approver = self._own_approver(request)
-        if grant is None and approver and not self._is_forbidden(request):
-            return self._ask_first(body, request, known, approver)
+        undo = self._undo(request)
+        if grant is None and undo and undo.approver and not self._is_forbidden(request):
+            return self._ask_first(body, request, known, undo)
         if grant is None and self.facts.policy.set_hash is None:
             return self._let_go(body, known, None), []  # the code's own rules are all there is
         ruling = self._executing(request, grant)
@@ -122,24 +122,30 @@ class _Gate:
         if voided is not None:
             follow.append(r.ApprovalVoided(voided, reason, drift))
         if not ruling.final:
-            follow.append(self.proposals.for_withheld(request, voided, drift))
+            whose = self.state.requester
+            follow.append(self.proposals.for_withheld(request, voided, drift, whose, undo))
         return self._withhold(body, known, ruling), follow
 
-    def _own_approver(self, request: r.ActivityRequested) -> str:
-        """Who must approve what takes an effect back, by the rule of its own that it was registered with."""
+    def _undo(self, request: r.ActivityRequested) -> r.Compensation | None:
+        """What takes an effect back, as it was registered, with the rule of its own; null where it takes none back."""
         if request.compensates is None or not self.state.registered:
-            return ""
-        return self.state.registered[-1].compensation.approver
+            return None
+        return self.state.registered[-1].compensation
 
     def _is_forbidden(self, request: r.ActivityRequested) -> bool:
         """Whether policy forbids it whoever approves it, so that nobody is asked."""
         return self.facts.policy.set_hash is not None and self._executing(request, None).final
 
     def _ask_first(
-        self, body: Attempt, request: r.ActivityRequested, known: OpenActivity | None, approver: str
+        self,
+        body: Attempt,
+        request: r.ActivityRequested,
+        known: OpenActivity | None,
+        undo: r.Compensation,
     ) -> Looked:
         """Nobody has been asked yet: no workflow is there to do it."""
-        asked = self.proposals.for_withheld(request, None, (TAKES_BACK,), approver)
+        whose = self.state.requester
+        asked = self.proposals.for_withheld(request, None, (TAKES_BACK,), whose, undo)
         return replace(body, withheld_ms=self._left_ms(body, known)), [asked]
 
     def _known(self, activity_id: str) -> OpenActivity | None:
@@ -180,8 +186,6 @@ class _Gate:
         What takes an effect back is for whoever that was for.
         """
         requester = self.state.requester
-        if request.compensates is not None and self.state.registered:
-            requester = self.state.registered[-1].on_behalf_of or ""
         act = Executing(
             tool=request.name,
             contract=request.contract,

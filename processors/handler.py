@@ -16,6 +16,7 @@ from ..commands.actors import ENGINE, WORKFLOW
 from ..commands.check import Facts, Refusal, check_unknown
 from ..commands.decide import decide, decide_parked, due, keep
 from ..commands.decisions import refused
+from ..commands.identity import INSECURE, Identity, disowned
 from ..commands.next_valid import next_valid, obligations
 from ..commands.policy import Policy
 from ..commands.wire import COMMANDS
@@ -85,6 +86,11 @@ class CommandHandler:
         self._app = app
         self._facts = facts
         self._always_replay = always_replay
+        self._identity: Identity = INSECURE
+
+    def believe(self, identity: Identity) -> None:
+        """From now on asks it about what was kept: whether the key that vouched for it still counts."""
+        self._identity = identity
 
     def go_by(self, policy: Policy, control_offset: int) -> None:
         """From now on decides by this policy, in force at this end of the control topic; between transactions."""
@@ -180,7 +186,10 @@ class CommandHandler:
     def _decide_parked(
         self, session: Session, run: _Run, parked: tuple[ParkedCommand, ...]
     ) -> None:
-        """Decides what was kept, in order, each at its own place in time and with itself as the cause."""
+        """Decides what was kept, in order, each at its own place in time and with itself as the cause.
+
+        By the keys of now, as by the policy of now: what a thief has sent meanwhile counts for nothing once his is revoked.
+        """
         release = run.received
         for kept in parked:
             command: m.Command = COMMANDS.decode_body(kept.command, kept.fingerprint)
@@ -206,7 +215,9 @@ class CommandHandler:
             else:
                 folded = SessionState(session.head, session.state)
                 proposals = self._proposals(session, run.now_ms)
-                decided = decide_parked(folded, command, kept.command_hash, kept.at_ms, proposals)
+                decided = disowned(
+                    self._identity, command, kept.vouched_by, kept.at_ms
+                ) or decide_parked(folded, command, kept.command_hash, kept.at_ms, proposals)
             if isinstance(decided, Refusal):
                 decided = [refused(command, decided)]
             for body in fitting(session.state, command, decided, self._app, self._facts):

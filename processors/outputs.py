@@ -93,6 +93,7 @@ class Folder:
         self._quotas = quotas or Quotas()
         self._identity = identity
         self._handler = handler
+        handler.believe(identity)
         self.partitions: int | None = None
         """How many there are of each topic; not known to whoever folds records that it has placed itself."""
         self._since_mark: dict[int, int] = {}

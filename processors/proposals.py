@@ -19,6 +19,7 @@ from ..events.errors import InvalidPayload, WakefulError
 from ..events.payloads import action_digest, approval_terms
 from ..events.state import Artifact
 from .activities.definitions import WrongArguments, problems
+from .activities.rules import Needs
 from .app import App
 from .stored_json import changed_kind
 from .workflow.claims import Claims
@@ -98,17 +99,20 @@ class OpenProposals:
         request: r.ActivityRequested,
         voided: str | None,
         because: tuple[str, ...],
-        approver: str = "",
+        requester: str,
+        undo: r.Compensation | None = None,
     ) -> r.ApprovalRequested:
         """The proposal that a withheld attempt waits for, in the place of the one that is void, if it had one.
 
-        `approver` is who is asked, if it is known and the code that is loaded may not be.
+        `requester` is for whom it is done, and `undo` what was registered if it takes an effect back: the rule in it is
+        known where the code that is loaded may not be.
 
         Blob faults come out of here: the command that led here is kept then, and decided when they are mended.
         """
         before = self.asked_for(voided) if voided is not None else None
         activity = self.app.activities.get(request.name)
-        rule = activity.approval if activity is not None else None
+        rule: Needs | r.Compensation | None = activity.approval if activity is not None else None
+        rule = undo if undo is not None and undo.approver else rule
         asked = r.ApprovalRequested(
             proposal_id="",
             turn=request.turn,
@@ -117,9 +121,10 @@ class OpenProposals:
             contract=request.contract,
             arguments=request.arguments,
             digest=b"",
-            approver=approver or (rule.approver if rule is not None else REVIEWER),
+            approver=rule.approver if rule is not None else REVIEWER,
             expires_at_ms=self.now_ms + REVIEW_EXPIRES_MS,
             quorum=rule.quorum if rule is not None else 1,
+            requester=requester if rule is not None and rule.four_eyes else "",
         )
         if before is not None:
             asked = replace(

@@ -31,6 +31,9 @@ LAYOUT = 5
 CACHE_KIB = 1_024
 """SQLite's page cache per partition: a look-up needs a handful of pages, and the system caches the file as well."""
 
+PRIVATE = 0o600
+"""It holds what people of all tenants said: nobody but its owner reads it."""
+
 _TABLES = """
 CREATE TABLE IF NOT EXISTS marks (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS sessions (
@@ -122,6 +125,10 @@ class Store:
 
     @staticmethod
     def _connect(path: Path) -> sqlite3.Connection:
+        if path.exists():
+            path.chmod(PRIVATE)
+        else:
+            path.touch(mode=PRIVATE)  # SQLite gives what it keeps beside it the same mode
         # One thread at a time uses it; a loop that was dropped may be closed by whichever collects it.
         connection = sqlite3.connect(path, check_same_thread=False)
         # A cache: after a power cut it may be stale or gone, and the log rebuilds it.

@@ -34,6 +34,9 @@ from .exported import Export
 
 BATCH = 1_000
 
+PRIVATE = 0o600
+"""It holds what the export holds, which is for its owner alone as well."""
+
 VIEWS = {name: table for name, table in TABLES.items() if name != STRETCHES}
 """Where events lie in the live log is no part of it."""
 
@@ -45,8 +48,10 @@ CREATE INDEX records_of_session ON records (session_id, tenant, seq);
 
 
 def make_database(export: Export, path: Path, tell: Tell = quiet) -> dict[str, int]:
-    """Makes the database, whole or not at all; gives how many rows each table has."""
+    """Makes the database, whole or not at all and for its owner alone; gives how many rows each table has."""
     unfinished = path.with_name(f"{path.name}.unfinished")
+    unfinished.unlink(missing_ok=True)
+    unfinished.touch(mode=PRIVATE)
     try:
         with TemporaryDirectory(prefix="wakeful-audit-") as folder:
             connection = sqlite3.connect(unfinished)

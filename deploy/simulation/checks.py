@@ -43,7 +43,7 @@ from .payments import payments
 from .projecting import Database
 from .sagas import sagas
 from .secrets import nobody_tells
-from .vouching import heard, vouched
+from .vouching import by_keys_of_now, heard, vouched
 
 ENGINE_HOLDS = (
     "engine_fault",
@@ -105,6 +105,7 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
     findings.extend("I29", nobody_tells(world, database))
     findings.extend("I7", versions_are_current(events, commands))
     findings.extend("I27", vouched(evidence, events, commands))
+    findings.extend("I27k", by_keys_of_now(world.plan.seed, events))
     if rested:
         findings.extend("I27h", heard(evidence, commands, world.scene.ended_ms))
     load = partial(_load, world)
@@ -286,15 +287,30 @@ def _results(world: World, evidence: Evidence, judge: Identity) -> Iterator[tupl
             yield record, found
 
 
+def _kept(events: Sequence[Event]) -> set[str]:
+    """The ids of the commands that held sessions keep in the end."""
+    kept: dict[str, set[str]] = {}
+    for event in events:
+        session_id, cause = event.envelope.session_id, event.envelope.cause
+        if isinstance(event.body, r.SessionReleased):
+            kept.pop(session_id, None)
+        if isinstance(event.body, r.CommandParked):
+            kept.setdefault(session_id, set()).add(cause.command_id)
+    return set().union(*kept.values())
+
+
 def _tasks_are_done(world: World, evidence: Evidence, events: Sequence[Event]) -> Iterator[str]:
-    """Each task below its workers' committed offset has a result, unless nobody waits for one any more."""
+    """Each task below its workers' committed offset has a result, unless nobody waits for one any more.
+
+    Or it was given back to a session that is held: it is handed out again once that is released.
+    """
     results = {found for _, found in _results(world, evidence, world.scene.identity)}
     committed = {
         place: offset
         for queue in QUEUES
         for place, offset in world.log.group_offsets(worker_group(queue)).items()
     }
-    over = _attempts_over(events)
+    over, kept = _attempts_over(events), _kept(events)
     letters = [dead_letter_in(record.headers) for record in evidence.dead_letters]
     aside = {(letter.topic, letter.partition, letter.offset) for letter in letters if letter}
     for record in evidence.activities:
@@ -302,7 +318,7 @@ def _tasks_are_done(world: World, evidence: Evidence, events: Sequence[Event]) -
         task = (record.key or b"").decode()
         if record.offset >= committed.get(Place(record.topic, record.partition), 0):
             yield f"task {task} is not committed by its workers"
-        elif at not in aside and task not in results:
+        elif at not in aside and task not in results and task not in kept:
             key, _, attempt = task.rpartition("#")
             if not attempt.isdecimal():
                 yield f"{at} is no task, it is committed, and there is no dead letter of it"

@@ -18,6 +18,7 @@ from ...processors.activities.standing import KNOWN_MS
 from ...processors.control import POLICY_KEY
 from ...processors.simulation.attempts import Start
 from ...processors.simulation.policies import MANY, in_force
+from ...processors.simulation.workload import APP
 
 Attempt = r.ActivityRequested | r.ActivityRetried | r.ActivityReturned
 
@@ -35,6 +36,8 @@ class _Session:
     uses: dict[str, str] = field(default_factory=dict)
     artifacts: dict[str, str] = field(default_factory=dict)
     tainted: bool = False
+    for_whom: dict[str, str | None] = field(default_factory=dict)
+    """For whom each activity was asked for."""
 
 
 def attempts_have_authority(
@@ -60,6 +63,7 @@ def attempts_have_authority(
             case r.ActivityRequested() | r.ActivityRetried() | r.ActivityReturned():
                 if isinstance(body, r.ActivityRequested):
                     session.requests[body.activity_id] = body
+                    session.for_whom[body.activity_id] = event.envelope.on_behalf_of
                     if body.proposal_id is not None:
                         session.uses[body.activity_id] = body.proposal_id
                 policy = in_force(control, event.envelope.control_offset, unpublished)
@@ -84,8 +88,8 @@ def _judged(session: _Session, event: Event, body: Attempt, policy: Policy) -> I
         yield f"an attempt of {name} is dispatched at control offset {event.envelope.control_offset}: {why}"
     if not why and body.withheld_ms is not None:
         yield f"an attempt of {name} is withheld, and nothing speaks against it"
-    if body.withheld_ms is None or not why:
-        return
+    if body.withheld_ms is None or not why or policy.set_hash is None:
+        return  # without a set nobody may, until there is one
     lifted = _executing(session, event, body, policy, by=MANY).allowed  # had all approved it
     if lifted and body.withheld_ms == NEVER_MS:
         yield f"an attempt of {name} is forbidden for good, and approved it could go out"
@@ -107,6 +111,14 @@ def _asks_itself(session: _Session, body: Attempt) -> bool:
     return bool(effect and effect.compensation and effect.compensation.approver)
 
 
+def _own(session: _Session, body: Attempt, by: tuple[str, ...]) -> bool:
+    """Whether the one for whom it is approved it, against its rule in the code; what takes an effect back is its effect's."""
+    request = session.requests[body.activity_id]
+    rule = APP.activities[request.name].approval
+    whose = session.for_whom[request.compensates or request.activity_id]
+    return bool(rule and rule.four_eyes and whose in by)
+
+
 def _against(session: _Session, event: Event, body: Attempt, policy: Policy) -> str:
     """What forbids to dispatch the attempt."""
     envelope, used = event.envelope, session.uses.get(body.activity_id)
@@ -121,6 +133,8 @@ def _against(session: _Session, event: Event, body: Attempt, policy: Policy) -> 
         return "; ".join(ruling.reasons)
     if used is None:
         return ""
+    if _own(session, body, by):
+        return "it was approved by the one for whom it is, and its rule is four eyes"
     asked = session.proposals[used]
     deciding = Deciding("approve", asked.name, asked.contract, "", None, asked.approver, "")
     for each in approvals:

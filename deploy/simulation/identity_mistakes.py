@@ -14,6 +14,7 @@ from ...commands.identity import INSECURE
 from ...commands.keyring import Evidence, Key, NoKey
 from ...commands.signatures import signed_bytes
 from ...events import evolve
+from ...processors import handler
 from ...processors.activities import reports, retold, unsaid
 from ...processors.activities.jobs import Job
 from ...schemas import bundled
@@ -138,6 +139,11 @@ IDENTITY_MUTANTS: tuple[Mutant, ...] = (
         "says it again under the key that is revoked",
         plant((reports.Reports, "again", lambda _, send: send)),
         seed=8,
+    ),
+    Mutant(
+        "takes what was kept under a key that is revoked by now",
+        plant((handler, "disowned", lambda *_: None)),
+        seed=23,
     ),
     Mutant(
         "forgets who vouched for what it keeps",

@@ -18,7 +18,7 @@ from ...events.records import Event
 from ...events.state import State
 from ...events.transitions import ROWS
 from ...processors.simulation.actors import Actor, Scene
-from ...processors.simulation.keyless import replaces_keys
+from ...processors.simulation.keyless import by_the_clock
 from ...processors.simulation.plan import Plan
 from ...processors.simulation.world import Trace, World
 from .checks import Findings, check
@@ -120,7 +120,7 @@ def _judged(seed: int, result: Result, *, compare: bool, trace: Trace | None) ->
     try:
         rested = world.run()
         findings, events = check(world, database, rested=rested)
-        if compare and not plan.deploys and not plan.guarded and not replaces_keys(seed):
+        if compare and not plan.deploys and not plan.guarded and not by_the_clock(seed):
             model, differences = against_the_model(world)
             findings.extend("model", iter(differences))
             if not differences:

@@ -13,12 +13,14 @@ from ...events import records as r
 from ...events.state import State, Status
 from ...events.undoing import Undoing
 from ...processors import handler as sessions
+from ...processors.proposals import OpenProposals
 from ...processors.workflow.advance import Advanced, Position, advance
 from .planting import Mutant, plant
 
 # What a mistake replaces is called by it: these are its own.
 _REQUEST, _ENDED = compensating._request, compensating._ended  # noqa: SLF001
 _UNDONE, _LATE = compensations._undone, compensations._late  # noqa: SLF001
+_FOR_WITHHELD = OpenProposals.for_withheld
 _FOLLOWING, _BEGIN = compensating.following, compensating.begin
 _TURN_ENDED, _RELEASED = evolving._turn_ended, compensations.released  # noqa: SLF001
 
@@ -74,6 +76,16 @@ def _goes_on(workflows: Any, position: Position, *more: Any) -> Advanced:
     return advance(workflows, position, *more)
 
 
+def _for_nobody(
+    self: OpenProposals, request: Any, voided: Any, because: Any, _whose: str, *undo: Any
+) -> r.ApprovalRequested:
+    return _FOR_WITHHELD(self, request, voided, because, "", *undo)
+
+
+def _of_the_last_message(state: State) -> str:
+    return state.message.actor if state.message is not None else ""
+
+
 SAGA_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "takes the first effect back first",
@@ -112,5 +124,15 @@ SAGA_MUTANTS: tuple[Mutant, ...] = (
         seed=50,
     ),
     Mutant("stops nothing", plant((deciding, "withdrawals", lambda *_: [])), seed=50),
+    Mutant(
+        "lets people approve what takes their own back",
+        plant((OpenProposals, "for_withheld", _for_nobody)),
+        seed=206,
+    ),
+    Mutant(
+        "takes what is taken back for the last speaker's",
+        plant((State, "requester", property(_of_the_last_message))),
+        seed=4405,
+    ),
     Mutant("begins a turn after the stop", plant((sessions, "advance", _goes_on)), seed=24),
 )

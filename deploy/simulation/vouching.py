@@ -7,11 +7,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from ...commands import models as m
 from ...commands.actors import WORKER
 from ...commands.signatures import KEY_HEADER
+from ...events import records as r
 from ...events.headers import dead_letter_in
 from ...events.log.protocol import Record
 from ...events.records import Event
 from ...processors.simulation.forgers import FORGED
+from ...processors.simulation.keyless import ended_at_ms
 from ...projections.audit import Evidence
+
+SAID = (
+    r.MessageReceived,
+    r.SignalReceived,
+    r.TriggerReceived,
+    r.ApprovalGranted,
+    r.ApprovalVoted,
+    r.ApprovalRejected,
+    r.ApprovalAnswered,
+    r.ArtifactChanged,
+    r.ActivityResolved,
+    r.JobCompleted,
+    r.JobFailed,
+)
+"""Facts that come of what people say, and of nothing else."""
 
 Spot = tuple[int, int]
 """Partition and offset of a command."""
@@ -25,6 +42,20 @@ def vouched(
     yield from _workers_sign(evidence, commands)
     if evidence.quiescent:
         yield from _forged_are_told(evidence, commands)
+
+
+def by_keys_of_now(seed: int, events: Sequence[Event]) -> Iterator[str]:
+    """Nothing that people say leads to a fact once their key is revoked, also where it was kept before that."""
+    for event in events:
+        envelope = event.envelope
+        if not isinstance(event.body, SAID) or envelope.vouched_by is None:
+            continue
+        ended_ms = ended_at_ms(seed, envelope.vouched_by)
+        if ended_ms is not None and envelope.at_ms >= ended_ms:
+            yield (
+                f"{envelope.session_id} seq {envelope.seq} ({type(event.body).__name__}) comes of what "
+                f"{envelope.vouched_by} vouched for, {envelope.at_ms - ended_ms} ms after it was revoked"
+            )
 
 
 def heard(

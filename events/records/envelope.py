@@ -48,7 +48,8 @@ class RetryPolicy:
 class Compensation:
     """The action that takes an activity's effect back: as it was when that was requested, whatever later code says.
 
-    `approver` must approve it first; empty where nobody is asked.
+    `approver` must approve it first; empty where nobody is asked. `quorum` people must, with `four_eyes` none of them the
+    one for whom the effect was.
     """
 
     name: str
@@ -63,6 +64,8 @@ class Compensation:
     settle_ms: int | None = None
     heartbeat_ms: int | None = None
     untrusted: bool = False
+    quorum: int = 1
+    four_eyes: bool = False
 
 
 @dataclass(frozen=True, slots=True)

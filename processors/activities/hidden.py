@@ -11,6 +11,7 @@ the provider has marked its secrets (`SecretStr` and its like), only these are t
 from __future__ import annotations
 
 import json
+import re
 import threading
 from base64 import b64encode
 from collections.abc import Iterator
@@ -39,6 +40,8 @@ VALUES_MAX = 1_000
 
 REMEMBERED_MAX = 4_000
 """Forms of secrets that a process keeps out of its output: those of the newest few hundred attempts."""
+
+_ESCAPE = re.compile("%[0-9A-F]{2}", re.ASCII)
 
 MARKED = (SecretStr, SecretBytes, Secret)
 """What says of itself that it is secret."""
@@ -182,23 +185,32 @@ def _parts(value: Any) -> list[Any]:
 
 def _forms(text: str) -> Iterator[str]:
     """As it is met in messages; of those that are too short, none."""
-    written = [text, repr(text)[1:-1], *text.splitlines()]
+    data = text.encode("utf-8", "backslashreplace")
+    written = [text, repr(text)[1:-1], ascii(text)[1:-1], repr(data)[2:-1], *text.splitlines()]
     in_json = [text]
     for _ in range(JSON_IN_JSON):
         in_json = [_quoted(one, ascii_only=asc) for one in in_json for asc in (True, False)]
         written += in_json
     written.append(escape(text))
-    written += [
-        quote(text, errors="replace"),
-        quote(text, safe="", errors="replace"),
-        quote_plus(text, errors="replace"),
-    ]
-    written += _in_base64(text.encode("utf-8", "backslashreplace"))
+    written += _in_urls(text)
+    written += _in_base64(data)
     return (form for form in written if len(form.strip()) >= LENGTH_MIN)
 
 
 def _quoted(text: str, *, ascii_only: bool) -> str:
     return json.dumps(text, ensure_ascii=ascii_only)[1:-1]
+
+
+def _in_urls(text: str) -> Iterator[str]:
+    """With large letters after `%` or small ones, and in an address that is part of another one."""
+    once = (
+        quote(text, errors="replace"),
+        quote(text, safe="", errors="replace"),
+        quote_plus(text, errors="replace"),
+    )
+    for one in {*once, *(quote(each, safe="") for each in once)}:
+        yield one
+        yield _ESCAPE.sub(lambda found: found[0].lower(), one)
 
 
 def _in_base64(data: bytes) -> Iterator[str]:

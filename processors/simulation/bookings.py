@@ -25,10 +25,10 @@ async def unbook(mood: str, done_key: str, *, key: str) -> str:
     contract=Write(idempotent=True),
     queue="payments",
     schedule_to_close="20s",
-    approval=Needs("supervisor", expires="4s"),
+    approval=Needs("supervisor", expires="4s", four_eyes=True),
 )
 async def unbook_dearly(mood: str, done_key: str, *, key: str) -> str:
-    """The same, which somebody has to approve."""
+    """The same, which somebody has to approve, and not the one for whom it was booked."""
     return _unbook(mood, done_key, key)
 
 

@@ -67,6 +67,8 @@ def compensation_of(action: Action[Any], digest: bytes, arguments: r.Payload) ->
         settle_ms=activity.settle_ms,
         heartbeat_ms=activity.heartbeat_ms,
         untrusted=activity.untrusted,
+        quorum=rule.quorum if rule is not None else 1,
+        four_eyes=rule is not None and rule.four_eyes,
     )
 
 

@@ -14,6 +14,7 @@ WRITTEN_BY = {
     8: "98b3c22e0a903c1c",
     9: "56ed0cbf0e681799",
     10: "39b0a2083d990328",
+    11: "210d61adec783d5f",
 }
 """The schema that each version of the fold stores. A new schema, or a fold that means something else, is a new line."""
 

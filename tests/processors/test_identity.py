@@ -7,7 +7,7 @@ from tests.processors.desk import KEY, Desk
 from tests.processors.loops import Cluster, play
 from wakeful import Message, Turn, workflow
 from wakeful.commands.identity import Signed
-from wakeful.commands.keyring import REVOKED, Keyring
+from wakeful.commands.keyring import RETIRED, REVOKED, Keyring
 from wakeful.commands.models import (
     CancelSession,
     Command,
@@ -216,7 +216,8 @@ async def mendable(turn: Turn, desk: Desk, message: Message) -> Desk:
 MENDED: list[bool] = []
 
 
-def test_a_command_kept_while_its_session_is_held_keeps_its_evidence(ring) -> None:
+def kept_and_released(ring, people):
+    """What became of a message that was kept while its session was held; the key behind it is `people` by the release."""
     MENDED.clear()
     cluster = Cluster(identity=Signed(ring, "memory"))
     cluster.app = gather((mendable,))
@@ -227,18 +228,33 @@ def test_a_command_kept_while_its_session_is_held_keeps_its_evidence(ring) -> No
     cluster.send(SendMessage(json_payload({"text": "kept"}, KEY)), command_id="kept")
     cluster.run()
     assert cluster.facts()[-1] == "CommandParked"
-    ring.keys = Keyring((key("people", status=REVOKED), key("operator"), WORKER, ENGINE))
+    ring.keys = Keyring((people, key("operator"), WORKER, ENGINE))
     MENDED.append(True)
     cluster.kill()
     cluster.start()
     cluster.run()
     cluster.send(ReleaseSession("mended"))
     cluster.run()
-    said = [e for e in cluster.events() if e.envelope.cause.command_id == "kept"]
-    assert len(said) > 1
-    assert {e.envelope.vouched_by for e in said} == {"people"}
     released = [e for e in cluster.events() if isinstance(e.body, r.SessionReleased)]
     assert [e.envelope.vouched_by for e in released] == ["operator"]
+    said = [e for e in cluster.events() if e.envelope.cause.command_id == "kept"]
+    assert {e.envelope.vouched_by for e in said} == {"people"}
+    return cluster, [e.body for e in said]
+
+
+def test_a_command_kept_while_its_session_is_held_keeps_its_evidence(ring) -> None:
+    _, (parked, *became) = kept_and_released(ring, key("people", status=RETIRED))
+    assert isinstance(parked, r.CommandParked)
+    assert isinstance(became[0], r.MessageReceived)
+
+
+def test_what_was_kept_counts_for_nothing_once_its_key_is_revoked(ring) -> None:
+    cluster, (parked, became) = kept_and_released(ring, key("people", status=REVOKED))
+    assert isinstance(parked, r.CommandParked)
+    assert isinstance(became, r.CommandRefused)
+    assert (became.check, became.reason) == ("identity", "revoked_key")
+    told = [one for one in cluster.outcomes() if one.kind == "refused"]
+    assert [one.reason for one in told] == ["revoked_key"]
 
 
 def test_what_was_believed_once_is_not_asked_again_when_the_session_is_rebuilt(

@@ -69,6 +69,22 @@ def test_a_file_whose_damage_sqlite_cannot_even_put_into_text_is_remade(tmp_path
     assert cluster.facts()[-1] == "SessionWaiting"
 
 
+def test_the_files_are_for_their_owner_alone_also_those_that_were_not(tmp_path: Path) -> None:
+    cluster = Cluster(folder=tmp_path)
+    cluster.start()
+    cluster.open()
+    cluster.run()
+    modes = {file.name: file.stat().st_mode & 0o777 for file in tmp_path.glob("*.sqlite*")}
+    assert any(name.endswith("-wal") for name in modes)
+    assert set(modes.values()) == {0o600}
+    cluster.kill()
+    for file in tmp_path.glob("*.sqlite"):
+        file.chmod(0o644)
+    cluster.start()
+    cluster.run()
+    assert {file.stat().st_mode & 0o777 for file in tmp_path.glob("*.sqlite")} == {0o600}
+
+
 def test_a_file_of_another_layout_is_remade(tmp_path: Path) -> None:
     cluster = Cluster(folder=tmp_path)
     cluster.start()

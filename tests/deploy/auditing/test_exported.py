@@ -173,6 +173,7 @@ def test_only_its_owner_may_read_the_file(written):
 def test_the_database_has_every_record_decoded_and_the_views(recorded, written, tmp_path):
     path = tmp_path / "history.sqlite"
     counts = make_database(open_export(written), path)
+    assert path.stat().st_mode & 0o077 == 0
     assert counts["records"] == len(all_records(recorded))
     assert counts[SESSIONS] == 3
     with sqlite3.connect(path) as connection:

@@ -84,6 +84,8 @@ def test_a_secret_in_a_tools_exception_is_not_told(bench, given):
     [
         "https://bank/?token=s3cret%2Fof%2Bthe%20bank",
         "https://bank/?token=s3cret%2Fof%2Bthe+bank",
+        "https://bank/?token=s3cret%2fof%2bthe%20bank",
+        "https://login/?next=https%3A%2F%2Fbank%2F%3Ftoken%3Ds3cret%252Fof%252Bthe%2520bank",
         repr([SECRET.encode()]),
     ],
 )
@@ -107,8 +109,13 @@ QUOTED = 's3cret "and" back\\slash, ünder <lock>'
         lambda text: json.dumps({"body": json.dumps({"password": text})}),
         lambda text: json.dumps(json.dumps(text, ensure_ascii=False), ensure_ascii=False),
         html.escape,
+        ascii,
+        lambda text: repr(text.encode()),
     ],
-    ids=["json", "json unescaped", "json in json", "the same unescaped", "html"],
+    ids=[
+        *("json", "json unescaped", "json in json", "the same unescaped", "html"),
+        *("ascii", "bytes"),
+    ],
 )
 def test_a_secret_with_marks_of_its_own_is_known_as_other_formats_write_it(bench, writes):
     def raises():
