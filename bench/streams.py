@@ -13,6 +13,7 @@ import asyncio
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -145,16 +146,22 @@ class Gateway:
 
     @contextmanager
     def running(self) -> Iterator[int]:
-        """Its pid; it is killed at the end, and a repeat takes the same port."""
+        """The pid of the process that serves; it is killed at the end, and a repeat takes the same port."""
         environ = {**os.environ, **self._settings.to_environ(), "WAKEFUL_HTTP_PORT": str(self.port)}
         with self._log.open("wb") as log:
             command = [sys.executable, "-m", "wakeful", "serve"]
             process = subprocess.Popen(command, env=environ, stdout=log, stderr=log)
+        works = 0
         try:
             self.port = self._listening(process)
-            yield process.pid
+            works = int(
+                Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()[0]
+            )
+            yield works
         finally:
             process.kill()
+            with suppress(ProcessLookupError):
+                os.kill(works or process.pid, signal.SIGKILL)
             process.wait()
 
     def _listening(self, process: subprocess.Popen[bytes]) -> int:

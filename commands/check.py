@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..events.attributes import why_not
 from ..events.blobs import Blobs, is_foreign, payloads_in, why_no_reference
 from ..events.errors import InvalidPayload
 from ..events.limits import KEPT_BYTES_MAX, KEPT_COMMANDS_MAX, PAYLOAD_MAX
@@ -137,26 +136,6 @@ def check_room(state: State, *, spare_commands: int = 0, spare_bytes: int = 0) -
         "queue_full",
         f"{kept} commands of {size} bytes wait in this session already: {why}",
     )
-
-
-def check_unknown(command: m.Command, workflows: frozenset[str]) -> Refusal | None:
-    """The check for a session that does not exist: it can only be opened, with a workflow that is loaded."""
-    header, body = command.header, command.body
-    if not isinstance(body, m.OpenSession):
-        return Refusal(
-            "scope",
-            "unknown_session",
-            f"there is no session {header.session_id!r} of tenant {header.tenant!r}: open it first",
-        )
-    if body.workflow not in workflows:
-        loaded = ", ".join(sorted(workflows)) or "none"
-        return Refusal(
-            "scope",
-            "unknown_workflow",
-            f"no workflow {body.workflow!r} is loaded here (loaded: {loaded}): open one of these, or load it",
-        )
-    told = why_not(body.attributes)
-    return Refusal("scope", "invalid_attribute", told) if told else None
 
 
 def _reused(head: Head, command: m.Command, command_hash: bytes) -> Refusal | None:

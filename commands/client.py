@@ -16,9 +16,9 @@ from typing import Any, Literal, Self
 
 from ..events.attributes import attributes_of
 from ..events.blobs import Blobs
-from ..events.errors import Rejected
+from ..events.errors import InvalidKey, Rejected
 from ..events.headers import record_headers
-from ..events.keys import check_id, session_key, session_of_job
+from ..events.keys import check_id, session_key, session_of_job, why_unreachable
 from ..events.log.protocol import Log
 from ..events.topics import Topics
 from . import inputs
@@ -300,7 +300,8 @@ class Client(Bodies):
             session_id = session_id_of(self.tenant, idempotency_key)
         elif session_id is None:
             session_id = self._new_id()
-        check_id("session id", session_id)
+        if told := why_unreachable(check_id("session id", session_id)):
+            raise InvalidKey(told)
         given = attributes_of(attributes or {})
         body = OpenSession(inputs.name("workflow", workflow), given)
         said = f"{self.tenant}/{session_id}/{workflow}/{self.actor}/{self.channel}"

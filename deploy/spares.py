@@ -2,7 +2,8 @@
 
 A restart is then at work half a second of CPU sooner, which is what counts where several die at once on a machine that
 is busy. A spare knows nothing of the app, connects to nothing and holds nothing. Its order is one line on its standard
-input, after which it is the child in every respect but its command line; when that input ends, so does the spare.
+input, after which it is the child in every respect but its command line, `wakeful child`, which does for both; its name
+(`ps -o comm`, `top`) says what it is. When that input ends, so does the spare.
 """
 
 from __future__ import annotations
@@ -24,6 +25,11 @@ SPARE_AFTER_S = 5.0
 
 ORDER_BYTES_MAX = 64 * 1024
 """What a pipe takes at once: handing an order over never waits for the one who reads it."""
+
+COMMAND = "child"
+
+NAME = Path("/proc/self/comm")
+"""What Linux shows of a process beside its command line; elsewhere there is none."""
 
 STDOUT, STDERR = 1, 2
 
@@ -96,7 +102,7 @@ def start(
 ) -> subprocess.Popen[bytes]:
     """A spare with the environment that its child is to have, and the lifeline's descriptor."""
     return subprocess.Popen(
-        [*program, "spare"],
+        [*program, COMMAND],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -121,4 +127,6 @@ def await_order() -> list[str] | None:
         os.dup2(output.fileno(), STDOUT)
         os.dup2(output.fileno(), STDERR)
     arguments: list[str] = order["arguments"]
+    with suppress(OSError):
+        NAME.write_text(f"wakeful-{arguments[0]}")  # of which it keeps 15 bytes
     return arguments

@@ -82,7 +82,7 @@ def check_count(attributes: Iterable[Attribute]) -> tuple[Attribute, ...]:
     if len(by_name) > ATTRIBUTES_MAX:
         names = ", ".join(one.name for one in by_name)
         raise InvalidAttribute(
-            f"{len(by_name)} attributes ({names}), and a session has {ATTRIBUTES_MAX} at most: remove some with None"
+            f"{len(by_name)} attributes ({names}), and a session has {ATTRIBUTES_MAX} at most: leave some out"
         )
     return by_name
 

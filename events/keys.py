@@ -37,6 +37,13 @@ def check_id(what: str, value: str) -> str:
     return value
 
 
+def why_unreachable(session_id: str) -> str:
+    """Why no new session may have this id, in words; nothing where it may. What a log has under it stays as it is."""
+    if session_id not in (".", ".."):
+        return ""
+    return f"session id {session_id!r} is not allowed: no address can have it as a part, so take another"
+
+
 def session_key(tenant: str, session_id: str) -> bytes:
     """The key of everything that belongs to a session."""
     return f"{check_id('tenant', tenant)}/{check_id('session id', session_id)}".encode("ascii")

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field, replace
 from ..commands import compensating
 from ..commands import models as m
 from ..commands.actors import ENGINE, WORKFLOW
-from ..commands.check import Facts, Refusal, check_unknown
+from ..commands.check import Facts, Refusal
 from ..commands.decide import decide, decide_parked, due, keep
 from ..commands.decisions import refused
 from ..commands.identity import INSECURE, Identity, disowned
 from ..commands.next_valid import next_valid, obligations
+from ..commands.opening import check_unknown
 from ..commands.policy import Policy
 from ..commands.wire import COMMANDS
 from ..events import records as r

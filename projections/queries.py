@@ -281,12 +281,6 @@ class Queries:
         """Commands that were not applied, the newest first."""
         return self.ask(_REFUSALS, tenant=tenant, session_id=session_id, limit=limit)
 
-    def lag(self) -> list[Answer]:
-        """Per partition up to where the log is in the views, and how far behind that is."""
-        return self.ask(
-            "SELECT * FROM {views}.lag ORDER BY topic, partition LIMIT %(limit)s", limit=LIMIT_MAX
-        )
-
     def gaps(self, *, limit: int = 100) -> list[Answer]:
         """Records of the log that are not in the views."""
         return self.ask(

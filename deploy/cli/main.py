@@ -102,7 +102,7 @@ def version(
     versions(as_json=as_json)
 
 
-@app.command("spare", hidden=True)
+@app.command("child", hidden=True)
 def spare() -> int:
     """Wait, loaded, for a supervisor to say which process this is."""
     from ..spares import await_order

@@ -16,6 +16,7 @@ from .context import AsJson, settings
 
 if TYPE_CHECKING:
     from ..gateway.api_keys import ApiKey
+    from ..kept import Works
 
 app = typer.Typer(help="API keys of the gateway: make, list and revoke them.", no_args_is_help=True)
 
@@ -43,16 +44,20 @@ def serve(
 ) -> int:
     """Serve HTTP: commands, queries, the live stream, the console.
 
-    Ends with SIGTERM or Ctrl-C, once open requests are answered.
+    Ends with SIGTERM or Ctrl-C, once open requests are answered. Its work is done in a process of its own, which is
+    started again where it dies, on the same port.
 
     WAKEFUL_HTTP_HOST and WAKEFUL_HTTP_PORT say where; any number of gateways may run side by side. With --json the
     address is told on stdout as soon as requests can come.
     """
+    from ..kept import Kept
+    from .errors import explain
     from .output import note, write_json
     from .run import with_logs
 
     given = with_logs("gateway")
     try:
+        from ..gateway.serving import bound
         from ..gateway.serving import serve as serve_until_signalled
         from ..gateway.settings import load_gateway_settings
     except ImportError as error:
@@ -61,11 +66,12 @@ def serve(
             f"the gateway needs {error.name}, which is not installed: pip install 'wakeful[gateway]'",
         ) from None
     gateway = load_gateway_settings(os.environ, given.home)
+    pid = os.getpid()
 
-    def listening(url: str) -> None:
+    def told(url: str) -> None:
         link = sign_in_link(given, gateway.api_keys, url) if console_link else None
         if as_json:
-            write_json({"url": url, "pid": os.getpid(), "console_link": link})
+            write_json({"url": url, "pid": pid, "console_link": link})
         note(f"listening on {url}; the console is {url}/console/")
         if link is not None:
             note(f"sign in to the console once, within ten minutes: {link}")
@@ -76,8 +82,23 @@ def serve(
         if not gateway.is_local:
             note("it speaks plain HTTP, also to other machines: put TLS in front of it")
 
-    code = serve_until_signalled(given, gateway, listening=listening)
-    note("ended")
+    with bound(gateway) as listener:
+
+        def work(works: Works) -> int:
+            def listening(url: str) -> None:
+                if works.say():
+                    told(url)
+
+            try:
+                return serve_until_signalled(given, gateway, listener, listening=listening)
+            except Exception as error:
+                why, code = explain(error)
+                note(why)
+                return code
+
+        code = Kept(work).run()
+    if code == Exit.DONE:
+        note("ended")
     return code
 
 

@@ -58,7 +58,7 @@ def catch_up(given: Settings, views: Queries, session_id: str | None) -> list[st
 
 def show_session(found: Found, *, as_json: bool) -> None:
     """One JSON object, or what a person asks first: where it stands, why, and what can be done."""
-    from ..telling.text import last_line
+    from ..telling.text import bare, last_line
     from .output import facts, note, write_json
 
     if as_json:
@@ -80,7 +80,7 @@ def show_session(found: Found, *, as_json: bool) -> None:
                 ("workflow", f"{row['workflow']} v{row['workflow_version'] or '-'}"),
                 ("status", f"{row['status']}{held}"),
                 ("held because", last_line(row["held_detail"] or "")),
-                ("attributes", ", ".join(f"{n}={v}" for n, v in row["attributes"].items())),
+                ("attributes", ", ".join(f"{n}={bare(v)}" for n, v in row["attributes"].items())),
                 ("turn", f"{row['turn']}{_occasion(row)}"),
                 ("messages", row["messages"]),
                 ("refusals", row["refusals"] or None),

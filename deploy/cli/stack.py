@@ -48,9 +48,12 @@ def down() -> None:
 
 
 def reset(*, yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False) -> None:
-    """Stop the stack and remove all its data: every session, event and log file under WAKEFUL_HOME."""
-    import shutil
+    """Stop the stack and remove all its data: every session, event and log file under WAKEFUL_HOME, keys and payloads too.
 
+    What you keep elsewhere stays: files that WAKEFUL_API_KEYS, WAKEFUL_HOOKS or WAKEFUL_KEYS name, and a store of
+    payloads that WAKEFUL_BLOBS names.
+    """
+    from .. import leftovers
     from .output import note
 
     stack = _stack()
@@ -66,11 +69,10 @@ def reset(*, yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask."
         )
     if not yes:
         typer.confirm(f"remove all sessions and data in {stack.home}?", abort=True, err=True)
-    for name in ("processors", "demo"):
-        shutil.rmtree(stack.home / name, ignore_errors=True)
-    for name in ("run.json", "run.lock"):
-        (stack.home / name).unlink(missing_ok=True)
+    removed = leftovers.remove(stack.home)
     stack.reset()
+    for one in removed:
+        note(f"removed {one}")
     note("the stack and its data are gone")
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
+
 import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from ...events.errors import Rejected, Transient
 from ...events.log.protocol import LogFault
@@ -22,6 +25,8 @@ ERRORS_MAX = 20
 
 SHOWN_MAX = 300
 """Characters of each: names in it are a stranger's."""
+
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 HTTP_REASONS = {404: "unknown_address", 405: "unknown_method"}
 
@@ -50,9 +55,15 @@ def create_app(services: Services) -> FastAPI:
     ):
         app.add_exception_handler(kind, answer)
     app.add_middleware(Guard, body_max=services.body_max, unavailable=_unavailable)
+    app.add_route("/livez", _lives, include_in_schema=False)
     document(app)
     document_topics(app, services.settings)
     return app
+
+
+def _lives(_: Request) -> Response:
+    """For whoever starts us again: it answers. What is behind it has answers of its own, 503 among them."""
+    return Response("ok\n", media_type="text/plain")
 
 
 def _problem(request: Request, error: Exception) -> JSONResponse:
@@ -104,5 +115,17 @@ def _http(request: Request, error: Exception) -> JSONResponse:
     address = f"{request.method[:SHOWN_MAX]} {request.url.path[:SHOWN_MAX]!a}"
     told = f"{address}: {error.detail}; see /openapi.json for what there is"
     headers = dict(error.headers or {})
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers["Allow"] = ", ".join(_methods(request))
     reason = HTTP_REASONS.get(error.status_code, "http")
     return response_to(Problem(error.status_code, reason, told, headers=headers), request)
+
+
+def _methods(request: Request) -> list[str]:
+    """What may be asked at this address, of all routes that it has."""
+    found: set[str] = set()
+    for method in METHODS:
+        scope = {**request.scope, "method": method}
+        if any(route.matches(scope)[0] is Match.FULL for route in request.app.routes):
+            found |= {method, *(("HEAD",) if method == "GET" else ())}
+    return sorted(found)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import structlog
 
 from ...events.errors import Transient
 from ...events.log.protocol import Log, LogFault, Place
-from .measured import Committed, Measured, processors_lag
+from .measured import Committed, Measured, readers_lag
 from .problems import Problem
 
 LOOK_EVERY_S = 1.0
@@ -31,8 +32,9 @@ class Backlog:
         *,
         behind_max_s: float,
     ) -> None:
+        self._log, self._topic, self._now_ms = log, topic, now_ms
         self._committed = committed
-        self.lag = Measured(lambda: processors_lag(log, topic, self._remembered, now_ms()), now_ms)
+        self.lag = Measured(self._measure, now_ms)
         """Per partition, for whoever shows it."""
         self._behind_max_s = behind_max_s
         self._next: Mapping[Place, int] = {}
@@ -45,9 +47,10 @@ class Backlog:
         found = self.lag.anew()
         self._behind = {row["partition"]: (row["records"], row["seconds"]) for row in found}
 
-    def _remembered(self, places: Sequence[Place]) -> Mapping[Place, int]:
+    def _measure(self) -> list[dict[str, Any]]:
+        places = [Place(self._topic, number) for number in range(self._log.partitions(self._topic))]
         self._next = self._committed(places)
-        return self._next
+        return readers_lag(self._log, self._topic, self._next, self._now_ms())
 
     def next_offset(self, place: Place) -> int:
         """The first command of this partition that was not decided when that was asked last."""

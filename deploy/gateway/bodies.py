@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import json
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -13,15 +14,28 @@ from pydantic import (
     StrictFloat,
     StrictInt,
     StrictStr,
+    field_validator,
 )
 
 from ...commands.check import NAME_LENGTH_MAX
+from ...events.keys import ID_LENGTH_MAX
 from ...events.limits import TEXT_MAX
 
 Name = Annotated[str, Field(min_length=1, max_length=NAME_LENGTH_MAX)]
 Text = Annotated[str, Field(max_length=TEXT_MAX)]
-SessionId = Annotated[str, Field(pattern=r"^[A-Za-z0-9._:-]{1,128}$")]
+SessionId = Annotated[
+    str,
+    Field(
+        pattern=r"^(?:[A-Za-z0-9_:-]|\.[A-Za-z0-9_:-]|\.\.[A-Za-z0-9._:-])[A-Za-z0-9._:-]*$",
+        max_length=ID_LENGTH_MAX,
+        description="No path can have . or .. as a part, so no session is called that.",
+    ),
+]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-fA-F]{64}$")]
+
+
+VALUE_SHOWN_MAX = 80
+"""Characters of a value in a sentence."""
 
 
 class Body(BaseModel):
@@ -39,6 +53,18 @@ class Opening(Body):
     workflow: Name
     session_id: SessionId | None = None
     attributes: dict[str, StrictBool | StrictInt | StrictFloat | StrictStr] = {}
+
+    @field_validator("attributes", mode="before")
+    @classmethod
+    def _short(cls, given: Any) -> Any:
+        """Refused in one sentence, and not once for each type that it is none of."""
+        for name, value in given.items() if isinstance(given, dict) else ():
+            if not isinstance(value, bool | int | float | str):
+                told = json.dumps(value, ensure_ascii=False)[:VALUE_SHOWN_MAX]
+                raise ValueError(  # noqa: TRY004 pydantic tells of it
+                    f"{json.dumps(name)[:VALUE_SHOWN_MAX]} is {told}: use a text, a number, true or false"
+                )
+        return given
 
 
 class Message(Body):

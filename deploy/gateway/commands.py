@@ -11,7 +11,7 @@ from ...commands.client import Client
 from ...commands.models import CommandBody, CompleteJob
 from ...events.keys import session_of_job
 from . import bodies as b
-from .asking import Approver, Asker, Deliverer, Operator, Shared, Viewer
+from .asking import Approver, Asker, Deliverer, Follower, Operator, Shared, takes
 from .delivering import Asked, deliver, keyed_id
 from .fates import fate_of
 from .principals import Principal
@@ -80,6 +80,11 @@ def completion(
     return client.job_body(job_id, result)
 
 
+def _why(said: b.Reason | None) -> str:
+    """A reason may be left out, and with it the whole body."""
+    return "" if said is None else said.reason
+
+
 @router.post("/sessions", status_code=202)
 def open_session(said: b.Opening, ask: Ask, asker: Asker) -> JSONResponse:
     """Opens a session of a workflow."""
@@ -127,15 +132,19 @@ def decide_approval(
 
 
 @router.post("/sessions/{session_id}/cancel", status_code=202)
-def cancel(session_id: str, said: b.Reason, ask: Ask, operator: Operator) -> JSONResponse:
+def cancel(
+    session_id: str, ask: Ask, operator: Operator, said: b.Reason | None = None
+) -> JSONResponse:
     """Stops the session for good."""
-    return ask.deliver(operator, session_id, ask.client(operator).cancel_body(said.reason))
+    return ask.deliver(operator, session_id, ask.client(operator).cancel_body(_why(said)))
 
 
 @router.post("/sessions/{session_id}/release", status_code=202)
-def release(session_id: str, said: b.Reason, ask: Ask, operator: Operator) -> JSONResponse:
+def release(
+    session_id: str, ask: Ask, operator: Operator, said: b.Reason | None = None
+) -> JSONResponse:
     """Lets a held session go on from where it was held."""
-    return ask.deliver(operator, session_id, ask.client(operator).release_body(said.reason))
+    return ask.deliver(operator, session_id, ask.client(operator).release_body(_why(said)))
 
 
 @router.post("/sessions/{session_id}/recover", status_code=202)
@@ -171,19 +180,21 @@ def complete_job(
     return ask.deliver(deliverer, session_of_job(job_id), body)
 
 
-@status.get("/sessions/{session_id}/commands/{command_id}")
+@status.get(
+    "/sessions/{session_id}/commands/{command_id}", dependencies=[Depends(takes("position"))]
+)
 def command_status(
     session_id: str,
     command_id: str,
     shared: Shared,
-    viewer: Viewer,
+    asker: Follower,
     response: Response,
     position: Annotated[
         str | None, Query(description="The 'command_position' of the answer, such as 0:17.")
     ] = None,
 ) -> b.Fate:
-    """What became of a command."""
-    found = fate_of(shared, viewer, session_id, command_id, position)
+    """What became of a command: of any for whoever sees sessions, else of one's own."""
+    found = fate_of(shared, asker, session_id, command_id, position)
     if found.position:
         response.headers["Wakeful-Position"] = found.position
     return found

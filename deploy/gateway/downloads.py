@@ -18,9 +18,9 @@ from .asking import Shared, Viewer
 from .principals import Principal
 from .reads import LedgerAsked
 from .services import Services
-from .viewing import POSITION, Signing, Views, page_of
+from .viewing import EACH_ONCE, POSITION, Signing, Views, page_of
 
-router = APIRouter(prefix="/v1", tags=["queries"])
+router = APIRouter(prefix="/v1", tags=["queries"], dependencies=EACH_ONCE)
 
 PAGE_ROWS = 200
 

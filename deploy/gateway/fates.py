@@ -17,7 +17,7 @@ from ..faults import is_database
 from ..telling.looking_back import look_back
 from ..telling.watching import Verdict
 from .bodies import Accepted, Fate
-from .principals import Principal
+from .principals import May, Principal
 from .problems import Problem
 from .recent import Found
 from .services import Services
@@ -80,10 +80,13 @@ def fate(about: Accepted, verdict: Verdict, position: str | None = None) -> Fate
 def fate_of(
     shared: Services, who: Principal, session_id: str, command_id: str, position: str | None
 ) -> Fate:
-    """What became of a command of this id; `Problem` 404 where there is no trace of one of this tenant."""
+    """What became of a command of this id; `Problem` 404 where there is no trace of one of this tenant.
+
+    Who may see no sessions is told of its own commands, and the same 404 of all others.
+    """
     place = None if position is None else _place(shared, position)
     row = first_outcome(shared, who, session_id, command_id)
-    if row is not None:
+    if row is not None and _may_know(who, row["actor"]):
         about = accepted(session_id, command_id, row["partition"], row["command_offset"])
         verdict = Verdict(STATES[row["disposition"]], row["reason"] or "", row["detail"] or "")
         return fate(about, verdict, row["at"])
@@ -93,7 +96,7 @@ def fate_of(
         if place is None
         else shared.recent.at(key, command_id, *place)
     )
-    if found is None:
+    if found is None or not _may_know(who, found.actor):
         raise Problem(
             404,
             "unknown_command",
@@ -162,7 +165,11 @@ def earlier(shared: Services, who: Principal, session_id: str, command_id: str) 
         return None
     place = Place(shared.topics.commands, row["partition"])
     kept = shared.recent.at(key, command_id, place, row["command_offset"])
-    return kept or Found(place, row["command_offset"], None, None)
+    return kept or Found(place, row["command_offset"], None, None, row["actor"])
+
+
+def _may_know(who: Principal, actor: str | None) -> bool:
+    return May.SEE in who.permissions or actor == who.actor
 
 
 def _place(shared: Services, position: str) -> tuple[Place, int]:

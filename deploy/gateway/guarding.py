@@ -10,6 +10,7 @@ import asyncio
 import re
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import structlog
@@ -33,6 +34,13 @@ TARGET_BYTES_MAX = 4 * 1024
 
 BODY_S = 30.0
 """How long a body may take to come."""
+
+DISCARD_BYTES_MAX = 16 * 1024 * 1024
+DISCARD_S = 5.0
+"""What is read of a body that is not taken, and how long, so that its client has sent it and reads the answer."""
+
+COUNT_ONCE = ("/console/enter/", "/console/oidc/")
+"""Before what a GET uses up: a HEAD, with which links are looked at beforehand, is none."""
 
 BODY = "wakeful.body"
 """Where the scope has the body in its very bytes, for what is signed."""
@@ -69,20 +77,21 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        answer = _Answer(send, api=_is_api(scope))
+        answer = _Answer(send, api=_is_api(scope), bare=scope["method"] == "HEAD")
+        incoming = _Incoming(scope, receive)
         try:
             try:
                 _check_sizes(scope)
-                body = await self._body(scope, receive)
+                body = await self._body(scope, incoming)
             except Problem as problem:
-                await _tell(problem, scope, answer)
+                await _tell(problem, scope, _Discarding(answer, incoming))
                 return
-            scope[BODY] = body
+            scope = {**scope, "method": _method(scope), BODY: body}
             await self._app(scope, _Replayed(body, receive), answer)
         except Exception as error:
             await self._failed(error, scope, answer)
 
-    async def _body(self, scope: Scope, receive: Receive) -> bytes:
+    async def _body(self, scope: Scope, incoming: _Incoming) -> bytes:
         """All of it, at most `body_max` bytes; for `/v1` it is JSON that means one thing."""
         headers = _headers(scope)
         said = headers.get(b"content-length", b"0")
@@ -92,7 +101,7 @@ class Guard:
             raise self._too_large(f"{int(said)} bytes")
         try:
             async with asyncio.timeout(BODY_S):
-                body = await self._read(receive)
+                body = await self._read(incoming)
         except TimeoutError:
             told = f"the body did not come within {BODY_S:.0f} s: send it again"
             raise Problem(408, "slow_body", told) from None
@@ -104,17 +113,15 @@ class Guard:
             load_strict(body)
         return body
 
-    async def _read(self, receive: Receive) -> bytes:
+    async def _read(self, incoming: _Incoming) -> bytes:
         body = bytearray()
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise Problem(400, "incomplete", "the body did not come whole: send it again")
-            body += message.get("body", b"")
+        while incoming.more:
+            body += await incoming.piece()
             if len(body) > self._body_max:
                 raise self._too_large(f"more than {self._body_max} bytes")
-            if not message.get("more_body", False):
-                return bytes(body)
+        if incoming.gone:
+            raise Problem(400, "incomplete", "the body did not come whole: send it again")
+        return bytes(body)
 
     def _too_large(self, size: str) -> Problem:
         return Problem(
@@ -141,9 +148,10 @@ class Guard:
 class _Answer:
     """Adds the headers that every answer has."""
 
-    def __init__(self, send: Send, *, api: bool) -> None:
+    def __init__(self, send: Send, *, api: bool, bare: bool) -> None:
+        """`bare` for one without a body."""
         self._send = send
-        self._api = api
+        self._api, self._bare = api, bare
         self.begun = False
 
     async def __call__(self, message: Message) -> None:
@@ -153,7 +161,54 @@ class _Answer:
             names = {name.lower() for name, _ in given}
             added = (*HEADERS, *((NO_STORE,) if self._api else ()))
             message["headers"] = given + [one for one in added if one[0] not in names]
-        await self._send(message)
+            await self._send(message)
+            if (
+                self._bare
+            ):  # whole now: whatever would make a body, or a stream, is told that nobody listens
+                await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+        elif not self._bare:
+            await self._send(message)
+
+
+class _Incoming:
+    """The body as it comes. `more` may come; `gone` is a client that hung up before all of it had."""
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        self._receive = receive
+        self._waits = b"100-continue" in _headers(scope).get(b"expect", b"").lower()
+        self.more, self.gone = True, False
+
+    async def piece(self) -> bytes:
+        """The next piece."""
+        self._waits = False
+        message = await self._receive()
+        self.gone = message["type"] == "http.disconnect"
+        self.more = not self.gone and message.get("more_body", False)
+        found: bytes = message.get("body", b"")
+        return found
+
+    async def discard(self) -> None:
+        """Reads what is under way, up to a limit: closed on, a client that still sends would see no answer, but a reset."""
+        left = 0 if self._waits else DISCARD_BYTES_MAX  # it sends nothing before it is told to
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DISCARD_S):
+                while self.more and left > 0:
+                    left -= len(await self.piece())
+
+
+class _Discarding:
+    """An answer that is out before the body is in: it ends once no more of that is under way."""
+
+    def __init__(self, send: Send, incoming: _Incoming) -> None:
+        self._send, self._incoming = send, incoming
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] != "http.response.body" or not self._incoming.more:
+            await self._send(message)
+            return
+        await self._send({**message, "more_body": True})
+        await self._incoming.discard()
+        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 class _Replayed:
@@ -184,6 +239,13 @@ def _check_sizes(scope: Scope) -> None:
             raise Problem(431, "headers_too_large", told)
 
 
+def _method(scope: Scope) -> str:
+    """What the application is asked: of a GET, for HEAD, whose body the server leaves out."""
+    method: str = scope["method"]
+    looks = method == "HEAD" and not scope["path"].startswith(COUNT_ONCE)
+    return "GET" if looks else method
+
+
 def _headers(scope: Scope) -> dict[bytes, bytes]:
     return dict(scope["headers"])
 
@@ -193,7 +255,7 @@ def _is_api(scope: Scope) -> bool:
     return path == PREFIX or path.startswith(f"{PREFIX}/")
 
 
-async def _tell(problem: Problem, scope: Scope, answer: _Answer) -> None:
+async def _tell(problem: Problem, scope: Scope, answer: Send) -> None:
     response = response_to(problem, Request(scope))
     await response(scope, _Replayed(b"", _nothing), answer)
 

@@ -48,6 +48,9 @@ SECRET_CHARACTERS_MIN = 32
 TOLERANCE_MAX_S = 3_600
 """Less than what a session remembers of its commands, so that nothing old enough to be forgotten is let in."""
 
+UNNAMED = {"session": "unknown_session", "job": "unknown_job"}
+"""The problem of a delivery that does not say which one it is about."""
+
 _POINTER = re.compile(r"\{((?:/[^/{}]+)+)\}")
 
 
@@ -177,12 +180,27 @@ def _filled(what: str, template: str, body: Any) -> str:
 def _text_at(what: str, body: Any, pointer: str) -> str:
     value = _at(body, pointer)
     if value is _Nothing:
-        raise _no_session(what, pointer, "there is nothing")
+        raise _unnamed(what, pointer, "there is nothing")
     if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
         return str(value)
-    raise _no_session(what, pointer, f"there is {type(value).__name__} and no text")
+    raise _unnamed(what, pointer, f"there is {_kind(value)} and no text")
 
 
-def _no_session(what: str, pointer: str, why: str) -> Problem:
+def _unnamed(what: str, pointer: str, why: str) -> Problem:
     told = f"this hook takes the {what} from {pointer} of the body, and {why}: deliver it with that"
-    return Problem(422, "no_session", told)
+    return Problem(422, UNNAMED[what], told)
+
+
+def _kind(value: Any) -> str:
+    """As JSON calls it."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case list():
+            return "an array"
+        case dict():
+            return "an object"
+        case _:
+            return "a number"

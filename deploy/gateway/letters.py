@@ -16,9 +16,9 @@ from ..telling.letter_pages import LetterPage, page_of_letters
 from .asking import Operator, Shared
 from .problems import Problem
 from .services import Services
-from .viewing import PageAsked, Signing
+from .viewing import EACH_ONCE, PageAsked, Signing
 
-router = APIRouter(prefix="/v1", tags=["queries"])
+router = APIRouter(prefix="/v1", tags=["queries"], dependencies=EACH_ONCE)
 
 LISTING = "letters"
 

@@ -41,13 +41,13 @@ class Measured(Generic[Value]):
             return self._last[1]
 
 
-def processors_lag(log: Log, topic: str, committed: Committed, now_ms: int) -> list[dict[str, Any]]:
-    """Per partition of the commands what is not decided: how much, in offsets, and how old the oldest of it is."""
-    places = [Place(topic, number) for number in range(log.partitions(topic))]
-    decided = committed(places)
+def readers_lag(
+    log: Log, topic: str, positions: Mapping[Place, int], now_ms: int
+) -> list[dict[str, Any]]:
+    """Per partition what a reader at these positions has not had: how much, in offsets, and how old the oldest of it is."""
     told = []
-    for place, offsets in sorted(lag(log, topic, decided).items()):
-        waiting = to_the_end(log, {place: decided.get(place, 0)}) if offsets else iter(())
+    for place, offsets in sorted(lag(log, topic, positions).items()):
+        waiting = to_the_end(log, {place: positions.get(place, 0)}) if offsets else iter(())
         first = next(waiting, None)  # marks of transactions have offsets, too: then there is none
         seconds = 0.0 if first is None else max(0.0, (now_ms - first.timestamp_ms) / 1000)
         told.append(

@@ -14,9 +14,9 @@ from ...projections import listings
 from ...projections.queries import Answer, Queries
 from .asking import Viewer
 from .problems import Problem
-from .viewing import PageAsked, Plain, Signing, Text, Time, Views, found
+from .viewing import EACH_ONCE, PageAsked, Plain, Signing, Text, Time, Views, found
 
-router = APIRouter(prefix="/v1", tags=["queries"])
+router = APIRouter(prefix="/v1", tags=["queries"], dependencies=EACH_ONCE)
 
 Status = Literal[
     "Opened",

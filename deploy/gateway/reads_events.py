@@ -14,9 +14,9 @@ from ..telling.words import event_json
 from .asking import Shared, Viewer
 from .problems import Problem
 from .reads import session_row
-from .viewing import PageAsked, Signing, Views
+from .viewing import EACH_ONCE, PageAsked, Signing, Views
 
-router = APIRouter(prefix="/v1", tags=["queries"])
+router = APIRouter(prefix="/v1", tags=["queries"], dependencies=EACH_ONCE)
 
 
 class EventsAsked(PageAsked):

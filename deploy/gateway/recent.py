@@ -49,6 +49,7 @@ class Found:
     offset: int
     at_ms: int | None
     hash: bytes | None
+    actor: str | None
 
 
 class Recent:
@@ -84,7 +85,8 @@ class Recent:
             return None
         if isinstance(self._identity.check(command, stored, record), Refusal):
             return None
-        return Found(place, offset, record.timestamp_ms, command_hash(stored))
+        actor = command.header.actor
+        return Found(place, offset, record.timestamp_ms, command_hash(stored), actor)
 
     def close(self) -> None:
         """Frees the reader."""

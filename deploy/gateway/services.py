@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import BoundedSemaphore
+from typing import Any
 
 from ...commands.client import Client
 from ...commands.identity import Identity
@@ -12,7 +13,7 @@ from ...commands.sending import Outlets
 from ...events.blobs import Blobs
 from ...events.log.kafka_survey import committed_offsets
 from ...events.log.protocol import Log, Place
-from ...projections.pool import Pool
+from ...projections.pool import NOBODY, Pool
 from ...projections.queries import Queries
 from ..clock import SystemClock
 from ..processes import processors_group
@@ -23,7 +24,7 @@ from .authentication import Authenticator
 from .backlog import Backlog
 from .hooks import Hooks
 from .live.live import Live
-from .measured import Committed
+from .measured import Committed, Measured, readers_lag
 from .oidc_sign_in import SignIns
 from .principals import Principal
 from .recent import Recent
@@ -79,6 +80,8 @@ class Services:
         """What watchers propose, and when they spoke."""
         self._outlets = Outlets(log, confirm_ms=CONFIRM_MS)
         self._pool = Pool(settings.postgres_url, settings.namespace)
+        self.views_lag = Measured(self._behind, self.clock.now_ms)
+        """How far the views are behind the events, measured here: a projector that is stopped tells nothing."""
         self.readers = Readers(log)
         self.live = Live(log, settings.topics, self.readers, redis=settings.redis)
 
@@ -111,6 +114,11 @@ class Services:
         self._outlets.close()
         self.readers.close()
         self._pool.close()
+
+    def _behind(self) -> list[dict[str, Any]]:
+        with self._pool.queries(NOBODY) as views:
+            positions = views.positions()
+        return readers_lag(self.log, self.topics.events, positions, self.clock.now_ms())
 
     def _committed(self, places: Sequence[Place]) -> Mapping[Place, int]:
         given = self.settings

@@ -42,16 +42,19 @@ logger = structlog.get_logger("wakeful.gateway")
 
 
 def serve(
-    settings: Settings, gateway: GatewaySettings, *, listening: Callable[[str], None]
+    settings: Settings,
+    gateway: GatewaySettings,
+    listener: socket.socket,
+    *,
+    listening: Callable[[str], None],
 ) -> Exit:
-    """Answers until it is signalled; `listening` is told the URL once requests can come."""
+    """Answers until it is signalled; `listening` is told the URL once requests can come. The socket is left open."""
     warnings.simplefilter(
         "ignore", SecurityWarning
     )  # that EdDSA has another name by now (RFC 9864)
     with (
         opened_log(settings, f"{settings.namespace}.gateway") as log,
         opened_services(settings, gateway, log) as services,
-        _bound(gateway) as listener,
     ):
         host, port = listener.getsockname()[:2]
         app = create_app(services)
@@ -154,7 +157,7 @@ def _sign_ins(gateway: GatewaySettings, oidc: Oidc, clock: SystemClock) -> SignI
 
 
 @contextmanager
-def _bound(gateway: GatewaySettings) -> Iterator[socket.socket]:
+def bound(gateway: GatewaySettings) -> Iterator[socket.socket]:
     """A socket that takes connections from now on, so that its address is true when it is told."""
     family = socket.AF_INET6 if ":" in gateway.host else socket.AF_INET
     try:

@@ -9,24 +9,16 @@ from fastapi import APIRouter
 
 from ...projections.counts import AGES_MS, BUCKET_MAX, BUCKET_MS, COUNTED_MAX, WAITS_MAX, counts
 from .asking import Shared, Viewer
-from .viewing import Plain, Views
+from .viewing import EACH_ONCE, Plain, Views
 
-router = APIRouter(prefix="/v1", tags=["queries"])
+router = APIRouter(prefix="/v1", tags=["queries"], dependencies=EACH_ONCE)
 
 
 @router.get("/lag")
 def lags(asked: Plain, views: Views, viewer: Viewer, shared: Shared) -> dict[str, Any]:
     """Per partition how far the processors are behind the commands, and the views behind the events."""
-    del asked, viewer
-    projector = [
-        {
-            "partition": row["partition"],
-            "records": row["records_behind"],
-            "seconds": None if row["seconds_behind"] is None else float(row["seconds_behind"]),
-        }
-        for row in views.lag()
-    ]
-    return {"processors": shared.backlog.lag.get(), "projector": projector}
+    del asked, views, viewer
+    return {"processors": shared.backlog.lag.get(), "projector": shared.views_lag.get()}
 
 
 @router.get("/overview")

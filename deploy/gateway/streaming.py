@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated
+from typing import Annotated, get_args
 
 from fastapi import APIRouter, Depends, Header, Query, Request
 
 from ...events.errors import Transient
+from ...events.keys import check_id
 from ...events.log.protocol import LogFault, Place
+from ...events.records import EventBody
 from ..telling.stretches import STRETCHES_MAX
-from .asking import Shared, Viewer, principal_of
+from .asking import Shared, Viewer, principal_of, takes
 from .live.of_session import Known, SessionStream
 from .live.of_tenant import TenantStream, checked
 from .live.response import EventStream
@@ -25,6 +27,9 @@ router = APIRouter(prefix="/v1", tags=["live"])
 ACTIVITIES_MAX = 1_000
 
 FILTERS_MAX = 50
+
+EVENTS = tuple(sorted(kind.__name__ for kind in get_args(EventBody)))
+"""The kinds that there are."""
 
 LastEventId = Annotated[str | None, Header(alias="Last-Event-ID", max_length=500)]
 Names = Annotated[list[str], Query(max_length=FILTERS_MAX)]
@@ -62,6 +67,12 @@ def tenant_stream(
 ) -> TenantStream:
     """The same for all sessions of the tenant, of these kinds of events and of these sessions where any are named."""
     shared.live.check(viewer.tenant)
+    unknown = [name for name in kind if name not in EVENTS]
+    if unknown:
+        told = f"kind {unknown[0][:200]!a} is none: {', '.join(EVENTS)}"
+        raise Problem(422, "invalid_request", told)
+    for one in session_id:
+        check_id("session id", one)
     wanted = Wanted(viewer.tenant, None, frozenset(kind), frozenset(session_id))
     position = last_event_id or after  # one that is empty is that of views that have nothing yet
     started: dict[Place, int] | None = None
@@ -75,13 +86,23 @@ def tenant_stream(
     )
 
 
-@router.get("/sessions/{session_id}/stream", response_class=EventStream, status_code=200)
+@router.get(
+    "/sessions/{session_id}/stream",
+    response_class=EventStream,
+    status_code=200,
+    dependencies=[Depends(takes("after"))],
+)
 async def of_session(stream: Annotated[SessionStream, Depends(session_stream)]) -> EventStream:
     """Each event of the session, and the tokens of what it runs, as they come; from `Last-Event-ID` or `after` on."""
     return EventStream(stream)
 
 
-@router.get("/stream", response_class=EventStream, status_code=200)
+@router.get(
+    "/stream",
+    response_class=EventStream,
+    status_code=200,
+    dependencies=[Depends(takes("after", many=("kind", "session_id")))],
+)
 async def of_tenant(stream: Annotated[TenantStream, Depends(tenant_stream)]) -> EventStream:
     """Events of all sessions, from now on or from the position in `Last-Event-ID` or `after`; filtered by `kind` and `session_id`."""
     return EventStream(stream)

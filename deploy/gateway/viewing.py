@@ -17,7 +17,7 @@ from ...projections.listings import Listing, NotOffered, Wanted
 from ...projections.pages import CURSOR_LENGTH_MAX, LIMIT_MAX, Cursors, Page, WrongCursor, page
 from ...projections.queries import Queries
 from ...projections.tokens import positions_of
-from .asking import Shared, Viewer
+from .asking import Shared, Viewer, check_once
 from .problems import Problem
 from .services import Services
 
@@ -30,6 +30,14 @@ TOKEN_LENGTH_MAX = 8_192
 
 Text = Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=r"^[^\x00]+$")]
 """A value to look for; Postgres knows no text with a NUL."""
+
+
+def _each_once(request: Request) -> None:
+    check_once(request, ("attribute",), "attribute.")
+
+
+EACH_ONCE = [Depends(_each_once)]
+"""For the routers of queries: no parameter is given twice, but those that look for attributes."""
 
 
 class Asked(BaseModel):

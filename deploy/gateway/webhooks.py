@@ -123,6 +123,7 @@ def _unsigned() -> Problem:
         "unsigned",
         "no hook here vouches for this delivery: check the hook's name, its secret or key, and that exactly "
         "'<timestamp>.<delivery>.<body>' is signed",
+        headers={"WWW-Authenticate": "Wakeful-Signature, Bearer"},
     )
 
 

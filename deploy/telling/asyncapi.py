@@ -63,7 +63,7 @@ KINDS = (
         get_args(CommandBody),
         SESSION_KEY,
         (*ASKERS, "worker", "processor", "operator"),
-        ("worker", "processor"),
+        ("gateway", "worker", "processor"),
         signed=True,
     ),
     Kind(
@@ -72,7 +72,7 @@ KINDS = (
         get_args(r.EventBody),
         SESSION_KEY,
         ("processor",),
-        ("worker", "processor", "projector", "watcher"),
+        ("gateway", "worker", "processor", "projector", "watcher"),
         batched=True,
     ),
     Kind(
@@ -142,15 +142,15 @@ KINDS = (
         (),
         WATCHED_KEY,
         ("watcher",),
-        ("watcher",),
+        ("gateway", "watcher"),
     ),
     Kind(
         "dead_letters",
         "What could not be read or was not let in, byte for byte, with its cause in headers.",
         (),
         None,
-        ("worker", "processor", "operator"),
-        (),
+        ("gateway", "worker", "processor", "operator"),
+        ("gateway",),
     ),
 )
 """Every kind that `Topics` names; operators may read all of them."""

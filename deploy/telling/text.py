@@ -46,6 +46,11 @@ def last_line(text: str) -> str:
     return printable(lines[-1], 500) if lines else ""
 
 
+def bare(value: Any) -> str:
+    """A short value as JSON has it, a text without its quotes: what one looks for it by."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
 def shown_text(value: Any, limit: int = CELL_MAX) -> str:
     """JSON data as a short text: what was said, where it is a message with a text."""
     if isinstance(value, dict) and set(value) == {"text"} and isinstance(value["text"], str):

@@ -180,12 +180,20 @@ def test_an_edit_shows_its_difference_and_what_is_no_argument_is_told(
     box.fill(before.replace("order_id", "order"))
     page.get_by_role("button", name="Review the change").click()
     expect(page.get_by_role("alert")).to_contain_text("unknown: order; missing: order_id")
+    expect(page.get_by_role("alert")).to_be_focused()
     cents = re.search(r'"cents": (\d+)', before)[1]
     page.get_by_label("Arguments, as JSON").fill(before.replace(cents, "500"))
     page.get_by_role("button", name="Review the change").click()
     expect(page.locator(".diff .plus")).to_contain_text('"cents": 500')
+    page.go_back()
+    expect(page.get_by_role("alert")).to_contain_text("unknown: order")
+    page.go_forward()
     page.get_by_role("button", name="Approve it so").click()
     expect(page.locator("#verdict")).to_contain_text("Applied.")
+    expect(page.locator("#since-card")).not_to_contain_text("by now")
+    page.go_back()  # to what was reviewed, which is decided by now
+    expect(page.get_by_role("heading", name="Review the change")).to_have_count(0)
+    expect(page.get_by_role("heading", name="refund", exact=True)).to_be_visible()
     desk.until(
         lambda views: "5.00" in str(views.session("browser-7")[0]["last_reply"]), "a refund of 5.00"
     )

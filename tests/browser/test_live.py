@@ -1,11 +1,12 @@
 """Pages that go on by themselves: by their streams, without them by asking, and not at all where nobody looks."""
 
-from playwright.sync_api import Page, Request, expect
+from playwright.sync_api import Browser, Page, Request, expect
 
-from .conftest import whole
+from .conftest import enter, whole
 from .running import Running
 
 STREAM = "**/console/stream/**"
+PART = "**/console/live/**"
 
 
 class Asked:
@@ -166,6 +167,25 @@ def test_a_part_that_is_shown_anew_keeps_the_focus_and_says_what_changed_once(
     expect(page.locator("#live")).to_contain_text("paid: 7")
     expect(page.locator("#said")).to_contain_text("Resting")
     expect(summary).to_be_focused()
+
+
+@whole
+def test_a_page_says_when_its_gateway_is_away_and_when_it_is_back(
+    chromium: Browser, desk: Running
+) -> None:
+    waits_for_payment(desk, "live-9")
+    window = chromium.new_context(base_url=desk.url)
+    page = window.new_page()
+    enter(page, desk.key("sue", "operator"))
+    page.route(STREAM, lambda route: route.abort())
+    page.goto("/console/sessions/live-9")
+    away = page.locator("#away")
+    expect(away).to_be_hidden()
+    page.route(PART, lambda route: route.abort())
+    expect(away).to_contain_text("The gateway does not answer. What is shown here is as of")
+    page.unroute(PART)
+    expect(away).to_be_hidden()
+    window.close()
 
 
 @whole

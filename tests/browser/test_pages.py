@@ -172,7 +172,8 @@ def test_another_tenants_ids_are_not_found_and_say_no_more(desk: Running) -> Non
     stranger = desk.visitor("eve", "operator", tenant="other")
     theirs = desk.visitor("sue", "operator")
     link = re.search(
-        r'value="(/console/a/[^"]+)"', theirs.get(f"approvals/mine-1/{asked['proposal_id']}").text
+        r'data-link="(/console/a/[^"]+)"',
+        theirs.get(f"approvals/mine-1/{asked['proposal_id']}").text,
     )[1]
     for mine, nobodys in (
         ("sessions/mine-1", "sessions/mine-2"),
@@ -194,7 +195,7 @@ def test_a_link_to_an_approval_leads_there_after_signing_in_and_lets_nobody_in(
 ) -> None:
     asked = desk.wants_approval("linked-1")
     path = f"/console/approvals/linked-1/{asked['proposal_id']}"
-    link = re.search(r'value="(/console/a/[^"]+)"', operator.http.get(path).text)[1]
+    link = re.search(r'data-link="(/console/a/[^"]+)"', operator.http.get(path).text)[1]
     with bare(desk) as http:
         first = http.get(link)
         assert first.status_code == 303

@@ -180,6 +180,7 @@ def test_a_decision_names_the_proposal_and_the_digest_shown(log, client, digest)
     ("error", "told", "ask"),
     [
         (InvalidKey, "session id 'a/b' is not allowed", lambda c: c.send("a/b", "x")),
+        (InvalidKey, r"session id '\.\.' is not allowed", lambda c: c.open("desk", "..")),
         (InvalidKey, "session id '' is not allowed", lambda c: c.send("", "x")),
         (InvalidKey, r"session id 's\\xe9' is not allowed", lambda c: c.send("sé", "x")),
         (InvalidKey, "command id '' is not allowed", lambda c: c.send("s", "x", "")),

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from wakeful.commands import models as m
-from wakeful.commands.check import check, check_unknown
+from wakeful.commands.check import check
+from wakeful.commands.opening import check_unknown
 from wakeful.events.payloads import json_payload
 from wakeful.events.state import (
     Decided,
@@ -128,3 +129,17 @@ def test_a_workflow_that_is_not_loaded_is_told_with_those_that_are() -> None:
         refusal.detail
         == "no workflow 'other' is loaded here (loaded: desk): open one of these, or load it"
     )
+
+
+@pytest.mark.parametrize("session_id", [".", ".."])
+def test_no_new_session_may_have_an_id_that_no_address_can_name(session_id: str) -> None:
+    """What is in a log under such an id goes on: only an opening is asked."""
+    header = replace(HEADER, session_id=session_id)
+    refusal = check_unknown(m.Command(header, m.OpenSession("desk")), frozenset({"desk"}))
+    assert refusal is not None
+    assert (refusal.check, refusal.reason) == ("scope", "invalid_session_id")
+    assert f"session id {session_id!r} is not allowed" in refusal.detail
+    other = m.Command(replace(header, session_id="..a"), m.OpenSession("desk"))
+    assert check_unknown(other, frozenset({"desk"})) is None
+    known = SessionState(Head(seq=9), STATE)
+    assert check(known, m.Command(header, m.SendMessage(PAID)), b"h", 1_000) is None

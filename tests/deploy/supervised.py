@@ -17,7 +17,7 @@ import os, signal, sys
 from wakeful.deploy import lifeline, spares
 lifeline.hold(os.environ)
 name, stubborn = sys.argv[1], os.environ.get("STUBBORN")
-if name == "spare":
+if name == spares.COMMAND:
     name = (spares.await_order() or sys.exit())[0]
 signal.signal(signal.SIGTERM, (lambda *_: None) if stubborn else (lambda *_: sys.exit(0)))
 print(name, "up", os.environ["WAKEFUL_FAILPOINT"] or "-", os.environ["WAKEFUL_NAMESPACE"], flush=True)

@@ -34,6 +34,7 @@ def test_a_spare_takes_the_place_of_a_killed_child_and_gets_a_successor(desk: De
     until(lambda: one.pids().get("processor-0") == spare, "the spare in its place")
     until(lambda: len(desk.ups(one, "processor-0")) == 2, "its words in the child's log")
     assert desk.ups(one, "processor-0")[1] == "processor up - desk"
+    assert Path(f"/proc/{spare}/comm").read_text() == "wakeful-process\n"
     until(lambda: one.spares and one.spares != [spare], "the next spare")
     assert one.kill("processor-0") == spare
 
@@ -70,7 +71,7 @@ def test_the_real_one_runs_the_command_it_is_given_or_ends(tmp_path: Path, order
     log.write_text("before\n")
     order = json.dumps({"arguments": ["version"], "log": str(log)}) + "\n"
     done = subprocess.run(
-        [sys.executable, "-m", "wakeful", "spare"],
+        [sys.executable, "-m", "wakeful", "child"],
         input=order.encode() if ordered else b"",
         capture_output=True,
         timeout=LIMIT_S,

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 import structlog
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from starlette.datastructures import MutableHeaders
@@ -20,6 +20,7 @@ from ....events.log.protocol import LogFault
 from ....projections.pages import Cursors
 from ...faults import has_no_views, is_silent
 from ..api_keys import ApiKeys
+from ..asking import check_query
 from ..problems import Problem
 from ..services import Services
 from . import (
@@ -62,11 +63,13 @@ def console_app(services: Services, api_keys: ApiKeys, signer: Signer) -> ASGIAp
     """The console over these services; mounted at `/console`."""
     app = FastAPI(title="Wakeful console", docs_url=None, redoc_url=None, openapi_url=None)
     app.state.console = Console(services, api_keys, signer, Cursors(services.settings.digest_key))
-    for module in (
-        *(entry, provider, overview, approvals, deciding, sessions, session),
-        *(ledger, letters, streams, assets),
-    ):
+    for module in (entry, provider, assets):  # a provider's answer has whatever it likes
         app.include_router(module.router)
+    for module in (
+        *(overview, approvals, deciding, sessions, session),
+        *(ledger, letters, streams),
+    ):
+        app.include_router(module.router, dependencies=[Depends(_asked_for)])
     for kind, answer in (
         (SignInFirst, _sign_in_first),
         (Problem, _problem),
@@ -79,6 +82,17 @@ def console_app(services: Services, api_keys: ApiKeys, signer: Signer) -> ASGIAp
     ):
         app.add_exception_handler(kind, answer)
     return _Headers(app)
+
+
+def _asked_for(request: Request) -> None:
+    """`Problem` 422 for a word in the address that its page does not know, or that stands there twice."""
+    check_query(request, (*_query_of(request.scope["route"].dependant), HOP))
+
+
+def _query_of(dependant: Any) -> list[str]:
+    """The parameters of an endpoint and of what it depends on."""
+    own = [one.alias for one in dependant.query_params]
+    return own + [name for one in dependant.dependencies for name in _query_of(one)]
 
 
 class _Headers:
@@ -182,5 +196,11 @@ def _page(request: Request, status: int, told: str, **more: Any) -> HTMLResponse
 
 
 def mount(app: FastAPI, services: Services, api_keys: ApiKeys) -> None:
-    """Puts the console into the gateway's application."""
+    """Puts the console into the gateway's application; whoever asks for no page at all is led to it."""
+
+    def to_console(_: Request) -> Response:
+        return RedirectResponse(f"{PATH}/", 307)
+
+    for path in ("/", PATH):
+        app.add_route(path, to_console, include_in_schema=False)
     app.mount(PATH, console_app(services, api_keys, signer_in(services.settings.home)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -12,8 +13,9 @@ from ..principals import May
 from ..problems import Problem
 from ..viewing import page_of
 from .asking import caught_up, verdict_of
+from .drafts import edit_of
 from .pages import render, url
-from .proposals import Proposal, difference, proposal_of
+from .proposals import Proposal, difference, edited, proposal_of
 from .visits import Looking, Visit
 
 router = APIRouter()
@@ -50,24 +52,40 @@ def one(
     proposal_id: str,
     command: str = "",
     at: str = "",
+    draft: str = "",
 ) -> Response:
-    """One approval; with `command` also what became of the answer that was given here, and `at` where the views show it."""
+    """One approval; with `command` also what became of the answer that was given here, and `at` where the views show it.
+
+    With `draft` it has an edit in its form, and what is wrong with that.
+    """
     caught_up(visit, at)
     found = proposal_of(visit, session_id, proposal_id)
-    return render(request, visit, "approval.html", **shown(visit, found, command))
+    told: dict[str, Any] = {}
+    edit = edit_of(visit, (session_id, proposal_id), draft) if draft else None
+    if edit is not None and found.open:
+        try:
+            edited(edit["arguments"], found.arguments)
+        except Problem as problem:
+            told = wrong(problem, edit)
+    return render(request, visit, "approval.html", **shown(visit, found, command, **told))
 
 
 @router.get("/live/approvals/{session_id}/{proposal_id}")
 def watched(
-    request: Request, visit: Looking, session_id: str, proposal_id: str, seq: int = -1
+    request: Request,
+    visit: Looking,
+    session_id: str,
+    proposal_id: str,
+    seq: int = -1,
+    was: str = "",
 ) -> Response:
-    """What happened since the page was opened; nothing to be swapped while nothing did."""
+    """What happened since the page was opened, which showed it as it `was`; nothing to be swapped while nothing did."""
     with visit.services.queries(visit.principal) as views:
         rows = views.session(session_id, tenant=visit.principal.tenant)
     if rows and rows[0]["seq"] == seq:
         return Response(status_code=204)
     found = proposal_of(visit, session_id, proposal_id)
-    return render(request, visit, "approval_since.html", **shown(visit, found, ""))
+    return render(request, visit, "approval_since.html", **shown(visit, found, "", was=was))
 
 
 @router.get("/a/{word}")
@@ -78,6 +96,11 @@ def linked(visit: Looking, word: str) -> Response:
         told = "this link leads nowhere here: it is cut, too old, or another tenant's"
         raise Problem(404, "unknown_link", told)
     return RedirectResponse(url("approvals", said["session_id"], said["proposal_id"]), 303)
+
+
+def wrong(problem: Problem, edit: Mapping[str, str]) -> dict[str, Any]:
+    """What the page is told of an edit that cannot be sent."""
+    return {"draft": edit["arguments"], "wrong": problem.detail, "comment": edit["comment"]}
 
 
 def link_to(visit: Visit, session_id: str, proposal_id: str) -> str:
@@ -118,6 +141,7 @@ def shown(visit: Visit, found: Proposal, command: str, **more: Any) -> dict[str,
         "link": link_to(visit, *here),
         "command": command,
         "verdict": verdict,
+        "was": row["status"],
         **more,
     }
 

@@ -10,11 +10,12 @@ from fastapi.responses import RedirectResponse, Response
 from ....events.verdicts import APPROVE, EDIT, REJECT, RESPOND
 from ..principals import May
 from ..problems import Problem
-from .approvals import shown
+from .approvals import shown, wrong
 from .asking import ask
+from .drafts import edit_of, word_of
 from .pages import pretty, render, url
 from .proposals import Proposal, changes, difference, edited, proposal_of
-from .visits import Posting, Visit
+from .visits import Looking, Posting, Visit
 
 router = APIRouter()
 
@@ -40,15 +41,39 @@ def review(
     found = proposal_of(visit, session_id, proposal_id)
     if stale := changes(was_shown, found):
         return _stale(request, visit, found, stale)
+    place = session_id, proposal_id
+    edit = {"arguments": arguments, "was_shown": was_shown, "comment": comment}
+    word = word_of(visit, place, edit)
     try:
         value = edited(arguments, found.arguments)
     except Problem as problem:
-        told = {"draft": arguments, "wrong": problem.detail, "comment": comment}
-        page = shown(visit, found, "", status_code=422, **told)
-        return render(request, visit, "approval.html", **page)
-    page = shown(visit, found, "", edit=pretty(value), comment=comment)
-    page["lines"] = difference(found.arguments, value)
-    return render(request, visit, "review.html", **page)
+        if word:
+            return RedirectResponse(url("approvals", *place, draft=word), 303)
+        page = shown(visit, found, "", **wrong(problem, edit))
+        return render(request, visit, "approval.html", status_code=422, **page)
+    if word:
+        return RedirectResponse(url("approvals", *place, "review", draft=word), 303)
+    return _reviewed(request, visit, found, value, comment)
+
+
+@router.get("/approvals/{session_id}/{proposal_id}/review")
+def reviewed(
+    request: Request, visit: Looking, session_id: str, proposal_id: str, draft: str = ""
+) -> Response:
+    """The same by its address, for whoever wrote the edit; the approval itself, where there is nothing to review any more."""
+    visit.principal.require(May.DECIDE)
+    found = proposal_of(visit, session_id, proposal_id)
+    place = session_id, proposal_id
+    edit = edit_of(visit, place, draft)
+    if edit is None or not found.open:
+        return RedirectResponse(url("approvals", *place), 303)
+    if stale := changes(edit["was_shown"], found):
+        return _stale(request, visit, found, stale)
+    try:
+        value = edited(edit["arguments"], found.arguments)
+    except Problem:
+        return RedirectResponse(url("approvals", *place, draft=draft), 303)
+    return _reviewed(request, visit, found, value, edit["comment"])
 
 
 @router.post("/approvals/{session_id}/{proposal_id}/decide")
@@ -76,7 +101,7 @@ def decide(
         elif decision == RESPOND:
             data = _said(answer)
     except Problem as problem:
-        told = {"draft": arguments, "wrong": problem.detail, "comment": comment}
+        told = wrong(problem, {"arguments": arguments, "comment": comment})
         page = shown(visit, found, "", status_code=422, **told)
         return render(request, visit, "approval.html", **page)
     body = visit.services.client(visit.principal).decision_body(
@@ -89,6 +114,14 @@ def decide(
     asked = ask(visit, request, once, session_id, body)
     to = url("approvals", session_id, proposal_id, command=asked.command_id, at=asked.position)
     return RedirectResponse(to, 303)
+
+
+def _reviewed(
+    request: Request, visit: Visit, found: Proposal, value: dict[str, Any], comment: str
+) -> Response:
+    page = shown(visit, found, "", edit=pretty(value), comment=comment)
+    page["lines"] = difference(found.arguments, value)
+    return render(request, visit, "review.html", **page)
 
 
 def _said(answer: str) -> str:

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated
 
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import RedirectResponse, Response
 
 from ..principals import May, permissions_of
+from ..problems import Problem
 from .one_time import first_use
 from .pages import render
-from .visits import PATH, Posting, console_of, from_here, ours, public_url, sign_in, sign_out
+from .visits import (
+    PATH,
+    Posting,
+    SignInFirst,
+    console_of,
+    from_here,
+    ours,
+    public_url,
+    sign_in,
+    sign_out,
+    visit_of,
+)
 
 router = APIRouter()
 
@@ -19,8 +32,8 @@ NOT_A_KEY = "That key is not valid here. Ask an operator for a new one: wakeful 
 NOT_FOR_PEOPLE = "That key may not see sessions: it is for webhooks. Ask an operator for another."
 
 SPENT = (
-    "This link was used before, is too old, or is not from here. Ask for a new one: "
-    "wakeful serve --console-link."
+    "This link was used before, is too old, or is not from here. Sign in with an API key, or ask for a new link from "
+    "whoever runs this gateway: it prints one when it is started, by 'wakeful serve --console-link' or by the demo."
 )
 
 
@@ -71,6 +84,9 @@ def follow(request: Request, word: str) -> Response:
     key = None if said is None else console.api_keys.named(said["key"], console.now_ms)
     home = console.services.settings.home
     if said is None or key is None or not first_use(home, said["once"], console.now_ms):
+        with suppress(SignInFirst, Problem):  # who followed it before is in already
+            visit_of(request)
+            return RedirectResponse(PATH + "/", 303)
         return way_in_page(request, wrong=SPENT, status=401)
     response = RedirectResponse(PATH + "/", 303)
     sign_in(request, response, key)

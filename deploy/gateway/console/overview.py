@@ -15,6 +15,7 @@ from ....projections.listings import APPROVALS, SESSIONS
 from ....projections.tools import tools
 from ...telling.stalled import silence_told
 from ...telling.text import span
+from ..measured import Measured
 from ..viewing import page_of
 from . import charts
 from .pages import render
@@ -59,7 +60,7 @@ def _look(visit: Visit, now_ms: int) -> dict[str, Any]:
     cursors = visit.console.cursors
     with visit.services.queries(visit.principal) as views:
         found = counts(views, now_ms)
-        lag = views.lag()
+        projected = bool(views.positions())
         told = {
             "held": page_of(views, cursors, SESSIONS, {"held": 1}, limit=SHOWN, cursor=None).rows,
             "doubts": views.ledger(tenant=visit.principal.tenant, in_doubt=True, limit=SHOWN),
@@ -69,7 +70,8 @@ def _look(visit: Visit, now_ms: int) -> dict[str, Any]:
             "newest": page_of(views, cursors, SESSIONS, {}, limit=SHOWN, cursor=None).rows,
             "tools": tools(views, now_ms - BUCKET_MS * BUCKETS),
         }
-    waiting_ms, waiting = _undecided(visit)
+    undecided_ms, undecided = _behind(visit.services.backlog.lag)
+    behind_ms, behind_records = _behind(visit.services.views_lag)
     return {
         **told,
         **_watched(visit, now_ms),
@@ -80,19 +82,19 @@ def _look(visit: Visit, now_ms: int) -> dict[str, Any]:
         "throughput": throughput(found),
         "ages": wait_ages(found),
         "failures": failures(found),
-        "behind_records": sum(row["records_behind"] or 0 for row in lag),
-        "behind_ms": int(1000 * max((row["seconds_behind"] or 0 for row in lag), default=0)),
-        "undecided": waiting,
-        "undecided_ms": waiting_ms,
-        "projected": bool(lag),
+        "behind_records": behind_records,
+        "behind_ms": behind_ms,
+        "undecided": undecided,
+        "undecided_ms": undecided_ms,
+        "projected": projected,
     }
 
 
-def _undecided(visit: Visit) -> tuple[int | None, int]:
-    """How old the oldest command is that no processor has decided, and how many there are; null where nobody can tell."""
+def _behind(lag: Measured[list[dict[str, Any]]]) -> tuple[int | None, int]:
+    """How old the oldest record is that a reader has not had, and how many there are; null where nobody can tell."""
     try:
-        found = visit.services.backlog.lag.get()
-    except Transient:
+        found = lag.get()
+    except (LogFault, Transient):
         return None, 0
     oldest = max((row["seconds"] for row in found), default=0)
     return int(1000 * oldest), sum(row["records"] for row in found)

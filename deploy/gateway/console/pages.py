@@ -13,7 +13,7 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from ...telling.text import shown_text, span, when
+from ...telling.text import bare, shown_text, span, when
 from .assets import version_of
 from .visits import PATH, Visit
 
@@ -113,6 +113,7 @@ def _environment() -> Environment:
         "short": shown_text,
         "args": arguments,
         "word": lambda status: WORDS.get(status, status),
+        "json": bare,
         "when": lambda value: when(ms_of(value)) or "-",
         "iso": iso,
         "ago": ago,

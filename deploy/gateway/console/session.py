@@ -91,6 +91,14 @@ Body = Callable[[Client, Asked], CommandBody]
 ASKS: dict[str, tuple[May, Body]] = {
     "message": (May.ASK, lambda client, said: client.message(_needed(said.text))),
     "signal": (May.ASK, lambda client, said: client.signal_body(said.name, _json(said.text))),
+    "job-completed": (
+        May.DELIVER,
+        lambda client, said: client.job_body(said.activity_id, _json(said.text)),
+    ),
+    "job-failed": (
+        May.DELIVER,
+        lambda client, said: client.failed_job_body(said.activity_id, _reason(said.text)),
+    ),
     "cancel": (May.OPERATE, lambda client, said: client.cancel_body(said.text)),
     "release": (May.OPERATE, lambda client, said: client.release_body(said.text)),
     "completed": (
@@ -185,6 +193,12 @@ def _needed(text: str) -> Any:
     if not text.strip():
         raise Problem(422, "empty_message", "write a message first")
     return text
+
+
+def _reason(text: str) -> str:
+    if not text.strip():
+        raise Problem(422, "no_reason", "say why it will not be done")
+    return text.strip()
 
 
 def _json(text: str) -> Any:

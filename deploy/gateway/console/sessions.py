@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import RedirectResponse, Response
 
+from ....events.attributes import InvalidAttribute
 from ....events.attributes import wanted as term_of
 from ....projections.counts import STATUSES
 from ....projections.listings import SESSIONS
@@ -23,6 +24,9 @@ router = APIRouter()
 PAGE = 50
 """Rows of one page."""
 
+CHOICES = (*STATUSES, "held", *(f"waits for {kind}" for kind in WAITS))
+"""What the list may be confined to."""
+
 
 @router.get("/sessions")
 def page(
@@ -35,7 +39,11 @@ def page(
     after: str = "",
 ) -> Response:
     """One page of them, the one with the latest event first; by the start of their ids, or by attributes, where that is asked for."""
-    told = _listed(visit, show, workflow.strip(), q.strip(), attribute.strip(), after)
+    asked = show, workflow.strip(), q.strip(), attribute.strip()
+    try:
+        told = _listed(visit, *asked, after)
+    except InvalidAttribute as error:  # what was typed stays in the form
+        told = {**_form(visit, *asked), "wrong": error.message, "status_code": 422}
     return render(request, visit, "sessions.html", **told)
 
 
@@ -60,9 +68,8 @@ def open_one(
 def _listed(
     visit: Visit, show: str, workflow: str, start: str, attribute: str, after: str
 ) -> dict[str, Any]:
-    choices = ("", *STATUSES, "held", *(f"waits for {kind}" for kind in WAITS))
-    if show not in choices:
-        raise Problem(422, "unknown_filter", f"show {show!r} is none: {', '.join(choices[1:])}")
+    if show and show not in CHOICES:
+        raise Problem(422, "unknown_filter", f"show {show!r} is none: {', '.join(CHOICES)}")
     wanted: dict[str, str | int] = {}
     if start:
         wanted = {"id_prefix": start}
@@ -80,14 +87,12 @@ def _listed(
         found = page_of(
             views, visit.console.cursors, SESSIONS, wanted, limit=PAGE, cursor=after or None
         )
-    return {
-        "now_ms": visit.console.now_ms,
-        "rows": found.rows,
-        "show": show,
-        "choices": choices[1:],
-        "workflow": workflow,
-        "q": start,
-        "attribute": attribute,
-        "after": after,
-        "following": found.next_cursor or "",
-    }
+    form = _form(visit, show, workflow, start, attribute)
+    return {**form, "rows": found.rows, "after": after, "following": found.next_cursor or ""}
+
+
+def _form(visit: Visit, show: str, workflow: str, start: str, attribute: str) -> dict[str, Any]:
+    """The page with what was asked for, and no rows."""
+    asked = {"show": show, "workflow": workflow, "q": start, "attribute": attribute}
+    nothing = {"rows": [], "after": "", "following": "", "wrong": ""}
+    return {"now_ms": visit.console.now_ms, "choices": CHOICES, **asked, **nothing}

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from ...exits import Exit, Stopped
 
-Kind = Literal["session", "sign_in", "approval", "oidc"]
+Kind = Literal["session", "sign_in", "approval", "oidc", "draft"]
 
 KEY_FILE = "console_key"
 

@@ -69,6 +69,8 @@ class Visit:
     console: Console
     principal: Principal
     form_token: str
+    base_url: str
+    """Where this browser reaches us, as far as the request says."""
 
     def may(self, permission: str) -> bool:
         """Whether a page shows what needs this permission."""
@@ -105,7 +107,8 @@ def visit_of(request: Request) -> Visit:
     if said is None or principal is None or has_ended(home, said["id"]):
         raise SignInFirst
     principal.require(May.SEE)
-    return Visit(console, principal, console.signer.form_token(said["id"]))
+    base_url = public_url(request) or f"{request.url.scheme}://{request.url.netloc}"
+    return Visit(console, principal, console.signer.form_token(said["id"]), base_url)
 
 
 def _principal_of(console: Console, said: dict[str, Any]) -> Principal | None:

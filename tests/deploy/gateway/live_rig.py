@@ -26,6 +26,8 @@ from wakeful.deploy.processes import apply_topics, prepare_views
 from wakeful.deploy.settings import Settings
 from wakeful.deploy.supervisor import Supervisor
 
+from .running import serving
+
 APP = str(Path(__file__).parents[1] / "live_app.py")
 SECRET = "c4nary-s3cret-0123456789"
 
@@ -100,13 +102,18 @@ class Gateway:
 
     @property
     def pid(self) -> int:
-        return self._process.pid
+        """Of the process that serves."""
+        return serving(self._process.pid)
 
     def is_up(self) -> bool:
         return self._process.poll() is None
 
     def kill(self) -> None:
+        """Ends the process that serves, and first the one that would start it again."""
+        pid = self.pid
         self._process.kill()
+        with suppress(ProcessLookupError):  # it ends by itself then
+            os.kill(pid, signal.SIGKILL)
         self._process.wait()
 
     def stop(self) -> float:

@@ -110,6 +110,12 @@ def running(
         yield Running(settings)
 
 
+def serving(pid: int) -> int:
+    """The process that does the work of this `wakeful serve`."""
+    (child,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return int(child)
+
+
 def ask(url: str, path: str, key: str, body: Any = None, **headers: str) -> httpx.Response:
     """One request; a command where there is a body."""
     told = {name.replace("_", "-"): value for name, value in headers.items()}

@@ -58,7 +58,7 @@ class Shelves:
         topics = self.settings.topics
         self.scribe = scribe or Scribe(topic=topics.events, partitions=PARTITIONS)
         self.log = MemoryLog(now_ms=lambda: self.scribe.now_ms)
-        names = (topics.events, topics.commands, topics.dead_letters)
+        names = (topics.events, topics.commands, topics.dead_letters, topics.outcomes)
         self.log.create_topics([TopicSpec(name, PARTITIONS, {}) for name in names])
         self._producer = self.log.producer()
         self._written = 0

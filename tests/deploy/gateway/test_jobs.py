@@ -167,7 +167,7 @@ def test_a_delivery_with_a_failure_fails_the_job(gateway, job):
 
 def test_a_delivery_that_nobody_vouches_for_or_that_names_no_job_is_refused(gateway, job):
     problem(deliver(gateway, {"job": job}, secret="t" * 32), 401, "unsigned")
-    told = problem(deliver(gateway, {"frames": 24}), 422, "no_session")
+    told = problem(deliver(gateway, {"frames": 24}), 422, "unknown_job")
     assert "takes the job from" in told
     problem(deliver(gateway, {"job": "s1"}), 422, "rejected")
     assert "JobCompleted" not in gateway.cluster.facts("s1")

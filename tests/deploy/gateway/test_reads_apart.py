@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from wakeful.events import records as r
 from wakeful.events.headers import dead_letter_headers
 from wakeful.events.log.protocol import Isolation, Place
 
@@ -213,3 +214,23 @@ def test_lag_is_told_in_records_and_seconds_per_partition(shelves):
         "records": 0,
         "seconds": 0.0,
     }
+
+
+def test_the_lag_of_a_projector_that_is_stopped_grows_with_the_log(
+    postgres_url, tmp_path, namespace
+):
+    """It says itself what it sees, and says nothing while it is stopped: so the gateway looks."""
+    one = Shelves(tmp_path, postgres_url, namespace)
+    try:
+        one.scribe.add((MINE, "s1"), r.SessionOpened("desk"))
+        one.project()
+        assert {row["records"] for row in one.get("lag").json()["projector"]} == {0}
+        for number in range(3):
+            one.scribe.add((MINE, "s1"), r.MessageReceived(f"m{number}", one.scribe.payload("hi")))
+        one.write()
+        one.scribe.now_ms += 90_000
+        told = sorted(row["records"] for row in one.get("lag").json()["projector"])
+        assert told == [0, 3]
+        assert max(row["seconds"] for row in one.get("lag").json()["projector"]) >= 90
+    finally:
+        one.close()

@@ -6,14 +6,19 @@ import json
 import os
 import signal
 import socket
+import time
+from pathlib import Path
 
 import pytest
 
-from wakeful.deploy.cli.context import queries
+from wakeful.deploy.cli.context import kafka, queries
 from wakeful.deploy.cli.main import invoke
-from wakeful.deploy.exits import Exit
+from wakeful.deploy.exits import Exit, Stopped
+from wakeful.deploy.gateway.serving import opened_services
+from wakeful.deploy.gateway.settings import load_gateway_settings
+from wakeful.deploy.settings import load_settings
 
-from .running import LIMIT_S, Running, ask, running
+from .running import LIMIT_S, Running, ask, running, serving
 
 WAIT = {"Prefer": "wait=20"}
 
@@ -156,17 +161,64 @@ def test_it_ends_in_order_when_it_is_told_to(desk, number):
         ({"WAKEFUL_HTTP_PORT": "http"}, Exit.USAGE, "WAKEFUL_HTTP_PORT=http"),
         ({"WAKEFUL_HTTP_HOST": "192.0.2.1"}, Exit.UNAVAILABLE, "cannot listen on 192.0.2.1:0"),
         ({"WAKEFUL_HTTP_BODY_MAX": "1"}, Exit.USAGE, "WAKEFUL_HTTP_BODY_MAX=1"),
-        ({"WAKEFUL_HOOKS": "/nowhere.json"}, Exit.USAGE, "there is no such file"),
         ({"WAKEFUL_OIDC_ISSUER": "http://login.example.com"}, Exit.USAGE, "https address"),
         ({"WAKEFUL_OIDC_ISSUER": "https://login.example.com"}, Exit.USAGE, "WAKEFUL_OIDC_AUDIENCE"),
-        ({"WAKEFUL_NAMESPACE": "nobody"}, Exit.NOT_FOUND, "namespace nobody has no topics"),
-        ({"WAKEFUL_KEYS": "/nowhere.json"}, Exit.USAGE, "/nowhere.json"),
     ],
 )
 def test_settings_that_cannot_work_are_named(cli, more, code, told):
     ended, out, err = cli("serve", "--json", **more)
     assert (ended, out) == (code, ""), err
     assert told in err
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "told"),
+    [
+        ({"WAKEFUL_NAMESPACE": "nobody"}, Exit.NOT_FOUND, "namespace nobody has no topics"),
+        ({"WAKEFUL_KEYS": "/nowhere.json"}, Exit.USAGE, "/nowhere.json"),
+    ],
+)
+def test_what_it_cannot_work_with_is_named(desk, more, code, told):
+    environ = {**desk.settings.to_environ(), **more}
+    given = load_settings(environ)
+    with (
+        kafka(given, may_be_empty=True) as log,
+        pytest.raises(Stopped, match=told) as stopped,
+        opened_services(given, load_gateway_settings(environ, given.home), log),
+    ):
+        pass
+    assert stopped.value.code == code
+
+
+def test_what_it_cannot_work_with_ends_it_with_a_code_of_its_own(desk):
+    done = desk.wakeful("serve", "--json", WAKEFUL_HOOKS="/nowhere.json")
+    assert (done.returncode, done.stdout) == (Exit.USAGE, ""), done.stderr
+    assert "there is no such file" in done.stderr
+    assert "started again" not in done.stderr
+
+
+def test_what_dies_in_it_is_started_again_on_the_same_port(desk):
+    key = desk.key("user")
+    with desk.gateway() as (url, process):
+        died = serving(process.pid)
+        os.kill(died, signal.SIGKILL)
+        answer = ask(url, "/v1/sessions", key)  # waits in the socket's queue
+        assert answer.status_code == 200
+        assert serving(process.pid) != died
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(LIMIT_S) == Exit.DONE
+        assert process.stdout.read() == ""  # the address is told once
+    assert desk.told.read_text().count("the process died and is started again") == 1
+
+
+def test_its_work_ends_with_it_whatever_it_dies_of(desk):
+    with desk.gateway() as (_, process):
+        child = serving(process.pid)
+        process.kill()
+        limit = time.monotonic() + LIMIT_S
+        while Path(f"/proc/{child}").exists():
+            assert time.monotonic() < limit
+            time.sleep(0.05)
 
 
 def test_a_port_that_is_taken_is_named(cli):

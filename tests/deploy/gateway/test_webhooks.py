@@ -229,13 +229,13 @@ def test_a_time_or_an_id_that_cannot_be_one_is_refused(gateway, delivery, stamp,
     [
         ({}, "there is nothing"),
         ([], "there is nothing"),
-        ({"order": {"id": None}}, "there is NoneType and no text"),
-        ({"order": {"id": True}}, "there is bool and no text"),
-        ({"order": {"id": {"a": 1}}}, "there is dict"),
+        ({"order": {"id": None}}, "there is null and no text"),
+        ({"order": {"id": True}}, "there is true and no text"),
+        ({"order": {"id": {"a": 1}}}, "there is an object"),
     ],
 )
 def test_a_body_that_names_no_session_is_refused(gateway, said, told):
-    assert told in problem(deliver(gateway, said), 422, "no_session")
+    assert told in problem(deliver(gateway, said), 422, "unknown_session")
 
 
 def test_a_body_that_names_what_is_no_session_is_refused(gateway):

@@ -20,8 +20,8 @@
   };
   setInterval(tick, 5000);
 
-  // Links that can be handed around are whole ones.
-  for (const box of $$("[data-link]")) box.value = new URL(box.value, location.href).href;
+  // Links that can be handed around lead to where this page is, whatever a proxy made of its address.
+  for (const box of $$("[data-link]")) box.value = new URL(box.dataset.link, location.href).href;
   for (const button of $$("[data-copy]")) {
     button.hidden = false;
     button.addEventListener("click", async () => {
@@ -42,6 +42,22 @@
     const now = sayings();
     for (const [id, text] of now) if (text !== before.get(id)) say(text);
     before = now;
+  });
+
+  // Where the gateway is away the page says so, and as of when it is, until there is an answer again.
+  const away = $("#away");
+  let answered = new Date();
+  const isAway = () => {
+    if (!away || !away.hidden) return;
+    away.textContent = `The gateway does not answer. What is shown here is as of ${answered.toLocaleTimeString()}; it goes on by itself once there is an answer.`;
+    away.hidden = false;
+  };
+  for (const kind of ["htmx:sendError", "htmx:timeout"]) document.addEventListener(kind, isAway);
+  document.addEventListener("htmx:responseError", (event) => { if (event.detail.xhr.status >= 500) isAway(); });
+  document.addEventListener("htmx:afterRequest", (event) => {
+    if (!event.detail.successful) return;
+    answered = new Date();
+    if (away) away.hidden = true;
   });
 
   // A part that is shown anew keeps what was open, and where the focus was: on the same thing, else on the part itself.

@@ -1,0 +1,29 @@
+"""What may be asked of a session that is not there: to be opened, and nothing else."""
+
+from __future__ import annotations
+
+from ..events.attributes import why_not
+from . import models as m
+from .check import Refusal
+
+
+def check_unknown(command: m.Command, workflows: frozenset[str]) -> Refusal | None:
+    """The check for a session that does not exist: it can only be opened, with a workflow that is loaded."""
+    header, body = command.header, command.body
+    if not isinstance(body, m.OpenSession):
+        return Refusal(
+            "scope",
+            "unknown_session",
+            f"there is no session {header.session_id!r} of tenant {header.tenant!r}: open it first",
+        )
+    if told := why_unreachable(header.session_id):
+        return Refusal("scope", "invalid_session_id", told)
+    if body.workflow not in workflows:
+        loaded = ", ".join(sorted(workflows)) or "none"
+        return Refusal(
+            "scope",
+            "unknown_workflow",
+            f"no workflow {body.workflow!r} is loaded here (loaded: {loaded}): open one of these, or load it",
+        )
+    told = why_not(body.attributes)
+    return Refusal("scope", "invalid_attribute", told) if told else None
