@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..events.attributes import why_not
+from ..events.keys import why_unreachable
 from . import models as m
 from .check import Refusal
 
