@@ -131,6 +131,7 @@ class Bodies:
         self, reason: str = "", *, activity_id: str = "", attempt: int = 0
     ) -> RecoverSession:
         """The body of `Client.recover`."""
+        inputs.attempt(attempt)
         if bool(activity_id) != (attempt > 0):
             raise Rejected(
                 f"activity {activity_id!r}, attempt {attempt}: give both, as 'session show' has them, or neither, "

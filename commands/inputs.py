@@ -66,6 +66,13 @@ def activity_id(value: str) -> str:
     return value
 
 
+def attempt(value: int) -> int:
+    """The number of an attempt, from 1; 0 names none."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= SEQ_MAX:
+        raise Rejected(f"attempt {value!r} is not one: pass its number, as 'session show' has it")
+    return value
+
+
 def text(what: str, value: str) -> str:
     """A sentence, or none."""
     if len(value) > TEXT_MAX:

@@ -18,6 +18,7 @@ from pydantic import (
 )
 
 from ...commands.check import NAME_LENGTH_MAX
+from ...commands.inputs import SEQ_MAX
 from ...events.keys import ID_LENGTH_MAX
 from ...events.limits import TEXT_MAX
 
@@ -114,7 +115,7 @@ class Recovery(Reason):
     """What has stalled: an attempt of an activity, or, where none is named, the session."""
 
     activity_id: Text = ""
-    attempt: Annotated[int, Field(ge=0)] = 0
+    attempt: Annotated[StrictInt, Field(ge=0, le=SEQ_MAX)] = 0
 
 
 class Resolution(Body):

@@ -161,10 +161,10 @@ def _answered(
 ) -> JSONResponse:
     state = "undecided" if found is None else found.state
     stale = found is not None and found.reason == STALE and asked.terms.expected_seq is not None
-    _note(who, command, verdict=state, status=412 if stale else 202)
+    decided = state != "undecided"
+    _note(who, command, verdict=state, status=412 if stale else 200 if decided else 202)
     if found is not None and stale:
         raise _stale(found.detail or "", found.position)
-    decided = found is not None and found.state != "undecided"
     headers = {"Location": about.status_url}
     if asked.terms.wait_s is not None:
         headers["Preference-Applied"] = f"wait={asked.terms.wait_s}"

@@ -144,3 +144,12 @@ def test_bad_input_is_refused_before_anything_is_sent(log, client, error, told, 
     with pytest.raises(error, match=told):
         ask(client)
     assert log.dump(TOPICS.commands) == []
+
+
+@pytest.mark.parametrize("attempt", [2**63, -1, True, 1.5])
+def test_an_attempt_that_no_record_could_name_is_refused_before_anything_is_sent(
+    log, client, attempt
+):
+    with pytest.raises(Rejected, match="is not one: pass its number, as 'session show' has it"):
+        client.recover("s1", activity_id="1.1", attempt=attempt)
+    assert commands_in(log) == []

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from tests.processors.desk import Desk, Hand, desk, find_order, kinds, refund
+from tests.processors.test_gate import FREEZE, MINUTE_MS, PATIENT, STOP, granted, policy, refolds
 from wakeful import Message, Read, Retry, Turn, Write, activity, workflow
 from wakeful.commands import models as m
 from wakeful.commands.decide import decide
 from wakeful.commands.next_valid import next_valid
 from wakeful.events import records as r
 from wakeful.events.contracts import LOOKUP
-from wakeful.events.failures import STALLED, TIMED_OUT
+from wakeful.events.failures import FORBIDDEN, STALLED, TIMED_OUT
 from wakeful.events.recovering import RECOVERIES_MAX
 from wakeful.events.retries import in_doubt
 from wakeful.events.state import Head, SessionState, State, Status
@@ -172,3 +173,40 @@ def test_a_session_that_recovery_does_not_help_is_held_with_the_reason() -> None
     assert "(it stands)" in held.detail
     fewer = SessionState(Head(), replace(state, recoveries=RECOVERIES_MAX - 1))
     assert kinds(decide(fewer, command, b"h", (b"", b""), 1, None)) == ["RecoveryRequested"]  # type: ignore[arg-type]
+
+
+def approved_and_stalled(text: str) -> Hand:
+    """A refund that sue approved and a worker sits on; then policy takes the authority away, and somebody gives it up."""
+    hand = Hand(*PATIENT, workflow="patient desk")
+    granted(hand)
+    hand.handler.go_by(policy(text), 8)
+    assert kinds(stalled(hand, "1.3", 1, actor="max")) == [
+        "RecoveryRequested",
+        "ActivityRetryScheduled",
+    ]
+    hand.now_ms += 2 * MINUTE_MS
+    return hand
+
+
+def test_given_withdrawn_authority_when_a_stalled_attempt_is_given_up_then_the_next_is_withheld() -> (
+    None
+):
+    hand = approved_and_stalled(FREEZE)
+    assert kinds(hand.wake())[:3] == ["ActivityRetried", "ApprovalVoided", "ApprovalRequested"]
+    assert [task.attempt for task in hand.tasks()] == [1, 1]
+    assert "it waits for approval" in refusal(stalled(hand, "1.3", 2))
+    hand.decide(actor="sue")  # the policy wants another's word
+    assert [task.attempt for task in hand.tasks()] == [1, 1]
+    refolds(hand)
+
+
+def test_given_a_policy_that_stops_it_when_a_stalled_attempt_is_given_up_then_it_is_in_doubt() -> (
+    None
+):
+    hand = approved_and_stalled(STOP)
+    doubt = hand.wake()[2]
+    assert isinstance(doubt, r.ActivityUncertain)
+    assert doubt.failure.kind == FORBIDDEN
+    assert [task.attempt for task in hand.tasks()] == [1, 1]
+    assert kinds(hand.result("1.3", "paid")) == ["LateResultRecorded"]  # for whoever resolves it
+    refolds(hand)

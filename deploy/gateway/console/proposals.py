@@ -119,8 +119,9 @@ def changes(shown: str, now: Proposal) -> list[str]:
     """What is no longer as it was shown, in sentences; empty where all is. What cannot be read was never shown here."""
     try:
         was = dict(json.loads(shown))
-        data, votes = dict(was["data"]), list(was["votes"])
-    except (ValueError, KeyError, TypeError):
+        data, votes, seen = dict(was["data"]), list(was["votes"]), list(was["tainted"])
+        messages = int(was["messages"])
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return ["the form did not say what it had shown: decide from this page"]
     found, row = [], now.row
     if was.get("status") != row["status"]:
@@ -132,10 +133,9 @@ def changes(shown: str, now: Proposal) -> list[str]:
             before = f"version {data[name]}" if name in data else "not known"
             found.append(f"{name} was {before}, and is version {version} now")
     found += [f"{actor} has approved it meanwhile" for actor in now.votes if actor not in votes]
-    came = now.session["messages"] - int(was.get("messages") or 0)
+    came = now.session["messages"] - messages
     if came > 0:
         found.append(f"{came} more message{'s' * (came != 1)} came in from the conversation")
-    seen = was.get("tainted") or []
     found += [
         f"{name} has brought in content that nobody vouches for"
         for name in now.session["tainted_by"]

@@ -99,7 +99,17 @@ def test_each_change_is_said(now, said):
     assert changes(SHOWN.shown, now) == [said]
 
 
-@pytest.mark.parametrize("shown", ["", "null", "[]", "{}", '{"data": 1, "votes": []}', '"x"'])
+@pytest.mark.parametrize(
+    "shown",
+    [
+        *("", "null", "[]", "{}", '{"data": 1, "votes": []}', '"x"', "[" * 100_000),
+        *(
+            json.dumps({"data": {}, "votes": [], "tainted": [], "messages": said})
+            for said in ("x", float("inf"), None)
+        ),
+    ],
+    ids=lambda shown: shown[:12],
+)
 def test_a_form_that_does_not_say_what_it_showed_decides_nothing(shown):
     assert changes(shown, SHOWN) == [
         "the form did not say what it had shown: decide from this page"

@@ -110,6 +110,8 @@ def test_a_body_of_another_shape_is_refused_with_what_is_wrong(gateway, body):
         ("/v1/sessions/s1/approvals/p/decision", {"decision": "approve"}, "digest"),
         ("/v1/sessions/s1/turns", {"trigger": "schedule", "reason": "x" * 20_000}, "reason"),
         ("/v1/sessions/s1/activities/1.1/resolution", {"resolution": "done"}, "resolution"),
+        ("/v1/sessions/s1/recover", {"activity_id": "1.1", "attempt": 2**63}, "attempt"),
+        ("/v1/sessions/s1/recover", {"activity_id": "1.1", "attempt": True}, "attempt"),
     ],
 )
 def test_a_value_that_cannot_be_one_is_refused_by_its_name(tmp_path, where, body, at):
