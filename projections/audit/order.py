@@ -16,6 +16,7 @@ from ...events.state import NO_HASH
 from .evidence import Violation
 from .history import History, Session, hash_of, name_of, of
 from .invariants import CHAIN, GAPLESS, ONE_HOME, PURE_FOLD, TORN_FREE
+from .turned_away import SetAside
 
 
 def gapless(history: History) -> Iterator[Violation]:
@@ -37,8 +38,7 @@ def gapless(history: History) -> Iterator[Violation]:
 def one_home(history: History) -> Iterator[Violation]:
     """2: every record of a session is in the partition of its key, and its key is that of its envelope."""
     evidence = history.evidence
-    # A stranger's command may lie anywhere; it was put aside for that.
-    dead = {(letter.topic, letter.partition, letter.offset) for _, letter in history.dead_letters}
+    put_aside = SetAside(evidence, history.dead_letters)
     homes: dict[bytes, int] = {}
     for (tenant, session_id), facts in history.sessions.items():
         try:
@@ -61,10 +61,7 @@ def one_home(history: History) -> Iterator[Violation]:
             home = homes.get(key)
             if home is None:
                 home = homes[key] = partition_of(key, evidence.partitions)
-            if (
-                record.partition != home
-                and (record.topic, record.partition, record.offset) not in dead
-            ):
+            if record.partition != home and not put_aside.holds(record):
                 yield _misplaced(
                     record, f"partition {record.partition} of {record.topic}, expected {home}"
                 )

@@ -91,6 +91,38 @@ class TurnedAway:
                 yield letters[at]
 
 
+class SetAside:
+    """Commands of which nothing may come, wherever they lie: a letter tells of them, or no processor has read them yet.
+
+    Whether a letter tells of as many as there are is for `TurnedAway` to say.
+    """
+
+    def __init__(self, evidence: Evidence, letters: Iterable[tuple[Record, DeadLetter]]) -> None:
+        self._committed = evidence.committed
+        self._commands = evidence.topics.commands
+        self._dead: set[tuple[Place, int]] = set()
+        self._many: dict[Group, list[DeadLetter]] = defaultdict(list)
+        for record, letter in letters:
+            self._dead.add((Place(letter.topic, letter.partition), letter.offset))
+            if letter.count > 1:
+                self._many[_group_of(record, letter)].append(letter)
+        for many in self._many.values():
+            many.sort(key=lambda letter: letter.offset)
+
+    def holds(self, record: Record) -> bool:
+        """Whether this record is one of them."""
+        place, offset = place_of(record), record.offset
+        if (place, offset) in self._dead:
+            return True
+        if record.topic != self._commands:
+            return False
+        if self._committed is not None and offset >= self._committed.get(place, 0):
+            return True
+        many = self._many.get((place, "", record.key), [])
+        at = bisect_left(many, offset, key=lambda letter: letter.offset) - 1
+        return at >= 0 and offset <= many[at].last_offset
+
+
 def _group_of(record: Record, letter: DeadLetter) -> Group:
     place = Place(letter.topic, letter.partition)
     if letter.reason != OVER_QUOTA:
