@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
@@ -15,20 +16,55 @@ from .protocol import Place, TopicSpec
 
 CALL_TIMEOUT_S = 10.0
 
+STABLE_TRIES_MAX = 50
+STABLE_PAUSE_S = 0.01
+"""A transaction that commits is over within some ten of these; one that hangs is not waited for."""
+
 
 def committed_offsets(bootstrap: str, group: str, places: Sequence[Place]) -> dict[Place, int]:
-    """The group's next offset per partition, without those that it never committed."""
+    """The group's next offset per partition, without those that it never committed.
+
+    While a transaction with an offset ends, the brokers do not tell it: it is asked for again, for half a second. Where
+    the transaction is open for longer, the offset before it is told, which is what is committed.
+    """
     admin = AdminClient(connection(bootstrap, f"{group}.asked"))
+    found: dict[Place, int] = {}
+    pending = _ask_offsets(admin, group, places, found, stable=True)
+    for _ in range(STABLE_TRIES_MAX):
+        if not pending:
+            return found
+        time.sleep(STABLE_PAUSE_S)
+        pending = _ask_offsets(admin, group, pending, found, stable=True)
+    if pending:
+        _ask_offsets(admin, group, pending, found, stable=False)
+    return found
+
+
+def _ask_offsets(
+    admin: AdminClient, group: str, places: Sequence[Place], found: dict[Place, int], *, stable: bool
+) -> list[Place]:
+    """Adds what the brokers tell to `found`, and returns of which partitions they will not tell it yet."""
+    doing = f"asking what group {group} has committed"
     wanted = [TopicPartition(place.topic, place.partition) for place in places]
     asked = ConsumerGroupTopicPartitions(group, wanted)
     try:
         answer = admin.list_consumer_group_offsets(
-            [asked], require_stable=True, request_timeout=CALL_TIMEOUT_S
+            [asked], require_stable=stable, request_timeout=CALL_TIMEOUT_S
         )
-        found = answer[group].result().topic_partitions or []
+        told = answer[group].result().topic_partitions or []
     except KafkaException as failure:
-        raise fault_of(failure, f"asking what group {group} has committed") from failure
-    return {Place(p.topic, p.partition): p.offset for p in found if p.offset >= 0}
+        raise fault_of(failure, doing) from failure
+    pending = []
+    for each in told:
+        place = Place(each.topic, each.partition)
+        if each.error is None:
+            if each.offset >= 0:
+                found[place] = each.offset
+        elif each.error.code() == KafkaError.UNSTABLE_OFFSET_COMMIT:
+            pending.append(place)
+        else:
+            raise fault_of(each.error, doing)
+    return pending
 
 
 def topic_names(bootstrap: str, prefix: str) -> list[str]:
