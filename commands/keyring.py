@@ -26,13 +26,14 @@ ALL_TENANTS = "*"
 KINDS = (*(cls.__name__ for cls in get_args(m.CommandBody)), PUBLISHED)
 
 _ASKED = frozenset(cls.__name__ for cls in get_args(m.CommandBody) if cls not in m.INTERNAL)
-_REPORTED = frozenset(cls.__name__ for cls in m.INTERNAL if cls is not m.FireTimer)
+_OWN = frozenset(cls.__name__ for cls in (m.FireTimer, *m.BETWEEN_SESSIONS))
+_REPORTED = frozenset(cls.__name__ for cls in m.INTERNAL) - _OWN
 
 ROLES = {
     "client": _ASKED,
     "gateway": _ASKED,
     "worker": _REPORTED,
-    "processor": frozenset({m.FireTimer.__name__}),
+    "processor": _OWN,
     "publisher": frozenset({PUBLISHED}),
 }
 """Which kinds of commands, or of other records, a key of this role vouches for."""

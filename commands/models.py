@@ -8,7 +8,7 @@ wake-ups by their timer, so a repeat of those is harmless without memory.
 from __future__ import annotations
 
 from ..events.freezing import dataclass
-from ..events.records import Attribute, Failure, Payload
+from ..events.records import Attribute, Failure, Parent, Payload
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +170,36 @@ class CompleteJob:
     failure: Failure | None
 
 
+@dataclass(frozen=True, slots=True)
+class StartChild:
+    """From the owner of a session to that of its child: opens it with this workflow, and its first turn with this message."""
+
+    workflow: str
+    message: Payload
+    parent: Parent
+    attributes: tuple[Attribute, ...] = ()
+    tainted_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EndChild:
+    """From the owner of a child to that of the session that opened it: it has `completed`, `failed`, or was `cancelled`."""
+
+    child_id: str
+    end: str
+    result: Payload | None
+    failure: Failure | None
+    tainted_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CancelChild:
+    """From the owner of a session to that of its child: nobody waits for it any more."""
+
+    parent_id: str
+    reason: str
+
+
 CommandBody = (
     OpenSession
     | SendMessage
@@ -187,9 +217,18 @@ CommandBody = (
     | ChangeArtifact
     | CompleteJob
     | RecoverSession
+    | StartChild
+    | EndChild
+    | CancelChild
 )
 
-INTERNAL = (CompleteActivity, FailActivity, HeartbeatActivity, ReturnActivity, FireTimer)
+BETWEEN_SESSIONS = (StartChild, EndChild, CancelChild)
+"""What processors tell each other."""
+
+INTERNAL = (
+    *(CompleteActivity, FailActivity, HeartbeatActivity, ReturnActivity, FireTimer),
+    *BETWEEN_SESSIONS,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..events.due import awaited_by
 from ..events.records import NextValid, Obligation
-from ..events.state import OpenActivity, State, Status, awaited_by
+from ..events.state import OpenActivity, State, Status
 from ..events.verdicts import UNCERTAIN
 from . import recovering
 from .models import RecoverSession
 
 ARTIFACTS_SHOWN = 10
 """The last ones that were relied on: an event does not name a thousand."""
+
+CHILDREN_SHOWN = 20
+"""Of those that are open; the others are counted."""
 
 _CANCEL = "CancelSession"
 _TOO_LATE = frozenset({"SendMessage", "SendSignal", "StartTurn", _CANCEL})
@@ -54,9 +58,23 @@ def obligations(state: State) -> tuple[Obligation, ...]:
             for j in state.jobs
         ),
         *((w.step, Obligation(w.kind, w.wait_id, w.name, None, "waits")) for w in state.receives),
+        *_children(state),
     ]
     ordered = (obligation for _, obligation in sorted(owed, key=lambda pair: pair[0]))
     return (*ordered, *_to_take_back(state))
+
+
+def _children(state: State) -> Iterator[tuple[int, Obligation]]:
+    """Those that expire first, and in one line how many more there are: a park for many is no larger than for some."""
+    how = "ends, as it is cancelled" if state.undoing is not None else "expires"
+    by_expiry = sorted(state.children, key=lambda child: (child.expires_at_ms, child.step))
+    for child in by_expiry[:CHILDREN_SHOWN]:
+        due_ms = child.expires_at_ms
+        yield child.step, Obligation("child", child.child_id, child.workflow, due_ms, how)
+    more = by_expiry[CHILDREN_SHOWN:]
+    if more:
+        told = f"{len(more)} more children"
+        yield more[-1].step, Obligation("child", "", told, more[0].expires_at_ms, how)
 
 
 def _to_take_back(state: State) -> Iterator[Obligation]:

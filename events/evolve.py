@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from . import evolve_activities as activities
 from . import evolve_approvals as approvals
+from . import evolve_children as children
 from . import evolve_compensations as compensations
 from . import evolve_jobs as jobs
 from . import evolve_receiving as receiving
@@ -18,7 +19,9 @@ from .replacing import replace
 from .state import Head, SeenCommand, State, Status
 from .transitions import targets
 
-Obligated = approvals.Proposed | jobs.Job | r.TimerSet | r.TimerFired | r.TimerCancelled
+Obligated = (
+    approvals.Proposed | jobs.Job | children.Child | r.TimerSet | r.TimerFired | r.TimerCancelled
+)
 
 
 def fold_head(head: Head, envelope: r.Envelope, event_hash: bytes) -> Head:
@@ -165,6 +168,16 @@ def _evolve_obligation(state: State, status: str, body: Obligated, actor: str) -
             return replace(state, status=status, timers=left)
         case r.JobAwaited() | r.JobCompleted() | r.JobFailed() | r.JobExpired() | r.JobWithdrawn():
             return jobs.evolve(state, status, body, actor)
+        case (
+            r.ChildStarted()
+            | r.ChildCompleted()
+            | r.ChildFailed()
+            | r.ChildCancelled()
+            | r.ChildExpired()
+            | r.ChildWithdrawn()
+            | r.LateChildRecorded()
+        ):
+            return children.evolve(state, status, body)
         case _:
             return approvals.evolve(state, status, body, actor)
 
@@ -172,7 +185,12 @@ def _evolve_obligation(state: State, status: str, body: Obligated, actor: str) -
 def _opened(body: r.EventBody) -> State:
     if not isinstance(body, r.SessionOpened):
         raise Unfoldable(f"{type(body).__name__} cannot be a session's first event")
-    return State(workflow=body.workflow, attributes=body.attributes)
+    return State(
+        workflow=body.workflow,
+        attributes=body.attributes,
+        parent=body.parent,
+        tainted_by=body.tainted_by,
+    )
 
 
 def _turn_started(state: State, body: r.TurnStarted) -> State:
@@ -210,6 +228,7 @@ def _turn_ended(state: State, status: str, data: r.Payload | None) -> State:
         uncertain=(),
         receives=(),
         jobs=(),
+        children=(),
         hold=None,
         parked=(),
     )
@@ -228,6 +247,7 @@ def _ended(state: State, status: str) -> State:
         attributes=(),
         attributes_before=(),
         past_jobs=(),
+        past_children=(),
         registered=(),
         undoing=None,
     )

@@ -170,6 +170,8 @@ class Loop:
                 records = []
             elif not records:
                 self._look_for_stalls()
+                for partition in self._partitions.values():
+                    partition.pass_marks()
             yield from self._restore(group)
             by_partition = self._by_partition(group, records)
             self._look(wakes)

@@ -20,6 +20,7 @@ WAITS = {
     "signal": 16,
     "inbox": 32,
     "job": 64,
+    "child": 128,
 }
 """Each kind of wait as a bit of the column `waits`, for which there are indexes."""
 
@@ -78,6 +79,9 @@ def said(session: Values, envelope: r.Envelope, body: Said) -> Change:
             session.text("workflow", body.workflow)
             if body.attributes:
                 attributes.told(session, body.attributes)
+            if body.parent is not None:
+                row["parent"] = body.parent.session_id
+                session.put("inherited_taint", escaping.value(list(body.tainted_by)))
     return session.change(SESSIONS, heard=envelope.cause.offset)
 
 

@@ -38,6 +38,7 @@ from ...projections.audit.history import History
 from . import arriving, deciding, elsewhere, executing
 from .admitting import versions_are_current
 from .copying import Copied, copies_are_dead, sessions_lie_at_home
+from .families import families
 from .flooding import others_are_let_in
 from .payments import payments
 from .projecting import Database
@@ -125,12 +126,12 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
     findings.extend("I17", _effects(world, events))
     findings.extend("I17p", payments(world.downstream.bank, events, load))
     findings.extend("I17s", sagas(world.downstream.bookings, events))
-    findings.extend("signals", arriving.signals(events))
-    findings.extend("messages", arriving.messages(events))
-    findings.extend("silence", arriving.silence(events))
+    for held in (arriving.signals, arriving.messages, arriving.silence):
+        findings.extend(held.__name__, held(events))
     findings.extend("progress", arriving.progress(events, world.starts))
     findings.extend("I26r", arriving.reads_are_free(events))
     findings.extend("told", elsewhere.jobs(events, commands))
+    findings.extend("families", _families(world, evidence, events, commands))
     findings.extend("verdicts", arriving.verdicts(events, load))
     findings.extend("steps", arriving.steps_go_on(events))
     findings.extend("I18", _recorded_work_is_not_redone(world, evidence))
@@ -139,6 +140,18 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
     if not world.plan.deploys:
         findings.extend("held", _no_engine_faults(events))
     return findings, events
+
+
+def _families(
+    world: World,
+    evidence: Evidence,
+    events: Sequence[Event],
+    commands: dict[tuple[int, int], m.Command],
+) -> Iterator[str]:
+    """By the commands but those that a copier laid down."""
+    copied = Copied(world.copier.copies)
+    genuine = [record for record in evidence.commands if not copied.holds(record)]
+    return families(events, commands, genuine, rested=evidence.quiescent)
 
 
 def _commands(records: Sequence[Record]) -> dict[tuple[int, int], m.Command]:

@@ -100,7 +100,7 @@ def delivers_at_once(
     while work:
         body, actor = work.pop()
         if isinstance(body, WORKFLOW_ENDS) and session.state is not None:
-            for withdrawal in withdrawals(session.state):
+            for withdrawal in withdrawals(session.state, body):
                 self._stamp(session, run, withdrawal, actor)
         event = self._stamp(session, run, body, actor)
         following = self._advance(session, event)

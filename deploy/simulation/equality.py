@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import cast
 
+from ...commands.children import CHANNEL
 from ...commands.policy import Policy
+from ...commands.wire import decode_command
 from ...events.codec import decode_event
+from ...events.errors import Undecodable
 from ...events.log.protocol import Group, Place, Record
 from ...processors.partition import Partition
 from ...processors.session import Session
@@ -53,6 +56,9 @@ def against_the_model(world: World) -> tuple[Model, list[str]]:
         for spec in topics.specs(QUEUES, world.plan.partitions)
         if spec.name not in (topics.commands, topics.snapshots, topics.control)
     }
+    written[topics.commands] = [
+        record for record in commands if not copied.holds(record) and _from_a_session(record)
+    ]
     differences = list(model.differences(written))
     if differences:
         model.leave(flooded | _silent(model, written[topics.events]))
@@ -86,6 +92,14 @@ def _silent(model: Model, events: Sequence[Record]) -> set[bytes]:
         if silent_attempt(body) is not None:
             found.add(owner(key))
     return found
+
+
+def _from_a_session(record: Record) -> bool:
+    """Whether a processor wrote this command, since one session has to tell another something."""
+    try:
+        return decode_command(record.value, record.headers).header.channel == CHANNEL
+    except Undecodable:
+        return False
 
 
 def states(world: World, model: Model) -> Iterator[str]:

@@ -34,6 +34,7 @@ from .approval_mutants import APPROVAL_MUTANTS
 from .contract_mutants import CONTRACT_MUTANTS
 from .copying import COPY_MUTANTS
 from .elsewhere_mutants import ELSEWHERE_MUTANTS
+from .family_mutants import FAMILY_MUTANTS
 from .flooding import FLOOD_MUTANTS
 from .gate_mutants import GATE_MUTANTS
 from .identity_mistakes import IDENTITY_MUTANTS
@@ -60,7 +61,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "commits again on the same producer",
         plant((MemoryTransactionalProducer, "commit", wrong.commits_again)),
-        seed=7,
+        seed=45,
     ),
     Mutant(
         "writes the store before the commit", plant((Loop, "_transact", wrong.stored_first)), seed=8
@@ -68,7 +69,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "folds into the live state",
         plant((Session, "copy", wrong.fold_in_place), (Loop, "_recover", wrong.rewinds_only)),
-        seed=3,
+        seed=8,
     ),
     Mutant(
         "restores to the last stable offset",
@@ -192,4 +193,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *TIGHT_MUTANTS,
     *SAGA_MUTANTS,
     *RECOVERY_MUTANTS,
+    *FAMILY_MUTANTS,
 )

@@ -105,12 +105,12 @@ SAGA_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "takes back what never happened",
         plant((compensations, "_perhaps", lambda *_: True)),
-        seed=271,
+        seed=102,
     ),
     Mutant(
         "takes back what may still happen",
         plant((compensating, "awaited_by", lambda _: [])),
-        seed=596,
+        seed=609,
     ),
     Mutant(
         "forgets what an earlier turn did", plant((evolving, "_turn_ended", _of_this_turn)), seed=63

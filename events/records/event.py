@@ -13,6 +13,15 @@ from .approvals import (
     ApprovalVoted,
     ApprovalWithdrawn,
 )
+from .children import (
+    ChildCancelled,
+    ChildCompleted,
+    ChildExpired,
+    ChildFailed,
+    ChildStarted,
+    ChildWithdrawn,
+    LateChildRecorded,
+)
 from .envelope import Envelope
 from .jobs import JobAwaited, JobCompleted, JobExpired, JobFailed, JobWithdrawn
 from .obligations import (
@@ -126,6 +135,13 @@ EventBody = (
     | JobWithdrawn
     | CompensationStarted
     | CompensationsReleased
+    | ChildStarted
+    | ChildCompleted
+    | ChildFailed
+    | ChildCancelled
+    | ChildExpired
+    | ChildWithdrawn
+    | LateChildRecorded
 )
 
 

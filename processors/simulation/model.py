@@ -109,8 +109,9 @@ class Model:
     def leave(self, sessions: set[bytes]) -> None:
         """Compares these sessions no more, whatever is said of them."""
         self.left = sessions
+        roots = {_root(key) for key in sessions}
         for partition in self.partitions.values():
-            for key in sessions & partition.sessions.keys():
+            for key in [key for key in partition.sessions if _root(key) in roots]:
                 partition.sessions.pop(key).drop()
 
     @property
@@ -120,13 +121,19 @@ class Model:
             yield key, EVENTS.decode(value, None).body
 
     def _compared(self, lines: Iterable[Line]) -> list[Line]:
-        return [line for line in lines if owner(line[1]) not in self.left]
+        roots = {_root(key) for key in self.left}
+        return [line for line in lines if _root(owner(line[1])) not in roots]
 
     def close(self) -> None:
         """Lets the coroutines go."""
         for partition in self.partitions.values():
             for session in partition.sessions.values():
                 session.drop()
+
+
+def _root(key: bytes) -> bytes:
+    """The session from which its family comes: what is not compared of one is not of the others."""
+    return key.partition(b":")[0]
 
 
 def owner(key: bytes | None) -> bytes:

@@ -24,6 +24,7 @@ from ..workflow.errors import (
 from ..workflow.turn import Turn
 from .boards import PRICES
 from .bookings import book, reserve, unbook, unbook_dearly
+from .nursery import WORDS, raise_children
 from .tools import (
     bonus,
     charge,
@@ -246,6 +247,8 @@ async def _elsewhere(turn: Turn, step: str, argument: str) -> None:
                 await turn.say(f"{won.index} {won.value}")
             except ActivityError as error:
                 await turn.say(str(error))
+        case _ if step in WORDS:
+            await raise_children(turn, step, argument)
         case _:
             await turn.say(f"{step}?")
 

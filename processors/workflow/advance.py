@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
+from ...commands import children
 from ...commands import decide as deciding
 from ...commands.check import Facts
 from ...commands.next_valid import next_valid
@@ -161,6 +162,7 @@ def context_of(position: Position, facts: Facts) -> TurnContext:
         facts.blobs,
         position.state.requester,
         position.state.attributes_before,
+        position.state.parent,
     )
 
 
@@ -186,6 +188,7 @@ def _complete(body: r.EventBody, state: State) -> r.EventBody:
                 uncertain=(),
                 receives=(),
                 jobs=(),
+                children=(),
             )
             return replace(body, next_valid=next_valid(after))
         case r.SessionCompleted() | r.SessionFailed():
@@ -198,9 +201,11 @@ def _complete(body: r.EventBody, state: State) -> r.EventBody:
             return body
 
 
-def withdrawals(state: State) -> list[r.EventBody]:
-    """What is still open when a turn ends; nobody waits for it any more."""
-    return deciding.withdrawals(state, TURN_ENDED)
+def withdrawals(state: State, end: r.EventBody) -> list[r.EventBody]:
+    """What is still open when a turn ends; nobody waits for it any more, but for children that are cancelled with it."""
+    told = deciding.withdrawals(state, TURN_ENDED)
+    waited_for = isinstance(end, r.CompensationStarted)
+    return told if waited_for else [*children.withdrawals(state, TURN_ENDED), *told]
 
 
 def _drop(stretch: Stretch | None) -> None:

@@ -15,7 +15,8 @@ from ..durations import Duration
 from ..stored_json import read_json
 from .answers import Ended
 from .approval import NOT_NEEDED, Approval, approval_of
-from .definitions import Message
+from .child import Child, opened
+from .definitions import Message, Workflow
 from .engine import (
     Engine,
     checked_action,
@@ -25,6 +26,7 @@ from .engine import (
     checked_name,
     checked_values,
     checked_verification,
+    read_result,
     reader,
     written,
 )
@@ -33,7 +35,6 @@ from .errors import (
     TurnDropped,
     VerificationFailed,
     WorkflowMisuse,
-    WrongResult,
     WrongSignal,
 )
 from .job import Job
@@ -152,20 +153,59 @@ class Turn:
         kind = reader(expect, "job")
         name = checked_name(name, "job name")
         step = engine.job(name, checked_duration(within, "job"))
-        return Job(step.wait_id, name, partial(self._done, name, step, kind))
+        return Job(step.wait_id, name, partial(self._done, "job", name, step, kind))
+
+    @overload
+    def child(
+        self,
+        workflow: str | Workflow[Any],
+        given: Any = None,
+        *,
+        within: Duration,
+        attributes: Mapping[str, Any] | None = None,
+    ) -> Child[Any]: ...
+    @overload
+    def child(
+        self,
+        workflow: str | Workflow[Any],
+        given: Any = None,
+        *,
+        within: Duration,
+        expect: type[T],
+        attributes: Mapping[str, Any] | None = None,
+    ) -> Child[T]: ...
+    @noted
+    def child(
+        self,
+        workflow: str | Workflow[Any],
+        given: Any = None,
+        *,
+        within: Duration,
+        expect: Any = Any,
+        attributes: Mapping[str, Any] | None = None,
+    ) -> Child[Any]:
+        """Opens a session of this workflow with this message; `await` it for what it completes with (`turn.complete`).
+
+        It begins here, for the same person as this turn, and several of them run side by side. `ChildError` is raised where
+        it fails, is cancelled, or has not ended `within` that time, which is never more than is left to this session if
+        that is a child as well; `WrongResult` where its outcome cannot be read as `expect`. A child that is not waited for
+        any more is cancelled: when it is late, lost in `first`, or when the turn or the session ends.
+        """
+        engine = self._live()
+        if not engine.may_wait():
+            raise WorkflowMisuse(engine.misuse)
+        kind = reader(expect, "child")
+        name, step = opened(engine, workflow, given, within, attributes)
+        return Child(step.wait_id, name, partial(self._done, "child", name, step, kind))
 
     @noted
-    async def _done(self, name: str, step: Step, kind: Any) -> Any:
+    async def _done(self, what: str, name: str, step: Step, kind: Any) -> Any:
         engine = await self._to_wait()
         if not engine.is_open(step):
             raise WorkflowMisuse(
-                f"job {name!r} ({step.wait_id}) is not awaited any more: it lost in turn.first, or is another stretch's"
+                f"{what} {name!r} ({step.wait_id}) is not awaited any more: it lost in turn.first, or is another stretch's"
             )
-        data = await step
-        try:
-            return read_json(kind, data.inline or b"null")
-        except ValidationError as error:
-            raise WrongResult(name, problems(error)) from error
+        return read_result(what, name, kind, await step)
 
     @noted
     async def inbox(self, *, wait: bool = False) -> list[Message]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from ...events.blobs import Blobs
 from . import (
     attempts,
+    children,
     compensations,
     dispositions,
     folds,
@@ -91,6 +92,7 @@ CHECKS: tuple[Numbered, ...] = (
     ((i.RECEIVING,), receiving.receiving),
     ((i.JOBS,), _plain(jobs.jobs)),
     ((i.RECOVERY,), _plain(recoveries.recoveries)),
+    ((i.CHILDREN,), _plain(children.children)),
     ((i.FOUND_BY,), _plain(found_by.attributes)),
     ((i.ROLL_OVER,), _plain(stretches.stretches)),
 )

@@ -11,8 +11,9 @@ from .history import At, Fact, History, Request, cause_of, of, place_of
 from .invariants import IDEMPOTENT, NO_KEY_REUSE, NO_SKEW, NOBODY_STRANDED, ONE_DISPOSITION
 from .turned_away import TurnedAway
 
-NO_OP_KINDS = frozenset({"FireTimer", "HeartbeatActivity"})
-"""Commands that may leave nothing: what is due becomes fact before a nudge is looked at, and signs of life are many."""
+NO_OP_KINDS = frozenset({"FireTimer", "HeartbeatActivity", "EndChild", "CancelChild"})
+"""Commands that may leave nothing: what is due becomes fact before a nudge is looked at, signs of life
+are many, and what sessions tell each other of a child may find that one of them has ended."""
 
 NO_CONSENT = (r.CommandRefused, r.CommandParked, r.SessionWaiting)
 """What a command may lead to without being accepted: refused, kept for later, or the session parks after a repeat."""

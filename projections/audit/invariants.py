@@ -98,5 +98,8 @@ JOBS = "jobs"
 RECOVERY = "recovery"
 """Only what somebody named is given up as stalled, and a session is made to go on again only so many times."""
 
+CHILDREN = "children"
+"""A child is opened once, by the session that asked for it, ends once there, and outlives neither its turn nor its parent's end."""
+
 BLOBS = "blobs"
 """What lies beside the log is there, and is what the log says."""

@@ -18,6 +18,7 @@ _STEPPED = (
     r.SignalAwaited,
     r.InboxAwaited,
     r.JobAwaited,
+    r.ChildStarted,
     r.ReplySent,
     r.VersionMarked,
     r.CompensationsReleased,
@@ -96,6 +97,8 @@ def _opens(body: r.EventBody, turn: _Turn) -> None:
             turn.waits[body.wait_id] = "wait"
         case r.JobAwaited():
             turn.waits[body.job_id] = "job"
+        case r.ChildStarted():
+            turn.waits[body.child_id] = "child"
         case _:
             pass  # the others are done at once
 
@@ -124,6 +127,14 @@ def _closes(body: r.EventBody, turn: _Turn) -> None:
             turn.waits.pop(body.timer_id, None)
         case r.JobCompleted() | r.JobFailed() | r.JobExpired() | r.JobWithdrawn():
             turn.waits.pop(body.job_id, None)
+        case (
+            r.ChildCompleted()
+            | r.ChildFailed()
+            | r.ChildCancelled()
+            | r.ChildExpired()
+            | r.ChildWithdrawn()
+        ):
+            turn.waits.pop(body.child_id, None)
         case r.SignalDelivered() | r.InboxTaken() | r.WaitWithdrawn():
             turn.waits.pop(body.wait_id, None)
         case _:

@@ -41,6 +41,7 @@ def test_every_check_has_a_test_that_plants_its_fault():
         "attributes",
         "jobs",
         "recovery",
+        "children",
     }
 
 
