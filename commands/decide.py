@@ -13,7 +13,7 @@ from ..events import records as r
 from ..events.due import silent_from
 from ..events.limits import INBOX_BYTES_MAX, RESULTS_BYTES_SPARE, RESULTS_SPARE
 from ..events.state import MESSAGE, Head, SessionState, State
-from . import children, compensating, decisions, jobs, recovering
+from . import children, compensating, decisions, jobs, recovering, repairs
 from . import models as m
 from .check import (
     Refusal,
@@ -96,9 +96,7 @@ def decide(
         return stranger
     if isinstance(command.body, m.StartChild | m.CancelChild):
         return _from_its_parent(session.state, command.body)
-    if session.state.hold is not None and not isinstance(
-        command.body, m.CancelSession | m.ReleaseSession | m.RecoverSession
-    ):
+    if session.state.hold is not None and not isinstance(command.body, m.REPAIRS):
         return keep(session.head, session.state, command, command_hash, encoded, now_ms)
     if isinstance(command.body, m.INTERNAL):
         return _reported(session.state, command.header, command.body, now_ms)
@@ -214,6 +212,10 @@ def _external(
             return cancellation(state, reason)
         case m.ReleaseSession(reason=reason):
             return [r.SessionReleased(reason)]
+        case m.ResetSession() as reset:
+            return [repairs.reset(state, reset)]
+        case m.PinSession(version=version, reason=reason):
+            return [r.SessionPinned(version, reason)]
         case m.OpenSession(workflow=workflow, attributes=attributes):
             return [r.SessionOpened(workflow, attributes)]
         case m.ResolveActivity() as resolving:

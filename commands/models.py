@@ -118,6 +118,27 @@ class ReleaseSession:
 
 
 @dataclass(frozen=True, slots=True)
+class ResetSession:
+    """Takes the session back to where `to_turn` had ended, with the `state` that it left (null before the first).
+
+    With `answers_again` the message of the turn that is open goes back to the head of the queue.
+    """
+
+    to_turn: int
+    state: Payload | None
+    answers_again: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PinSession:
+    """Lets turns begin on this version of the workflow from here on; null: on what rollouts say again."""
+
+    version: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class RecoverSession:
     """Says that an attempt of an activity has stalled, or (where `activity_id` is empty) the session."""
 
@@ -216,11 +237,16 @@ CommandBody = (
     | StartTurn
     | ChangeArtifact
     | CompleteJob
+    | ResetSession
+    | PinSession
     | RecoverSession
     | StartChild
     | EndChild
     | CancelChild
 )
+
+REPAIRS = (CancelSession, ReleaseSession, ResetSession, PinSession, RecoverSession)
+"""What acts on a session that is held; every other command is kept until its release."""
 
 BETWEEN_SESSIONS = (StartChild, EndChild, CancelChild)
 """What processors tell each other."""

@@ -10,6 +10,7 @@ from ..events.state import OpenActivity, State, Status
 from ..events.verdicts import UNCERTAIN
 from . import recovering
 from .models import RecoverSession
+from .repairs import ends_told
 
 ARTIFACTS_SHOWN = 10
 """The last ones that were relied on: an event does not name a thousand."""
@@ -18,7 +19,9 @@ CHILDREN_SHOWN = 20
 """Of those that are open; the others are counted."""
 
 _CANCEL = "CancelSession"
-_TOO_LATE = frozenset({"SendMessage", "SendSignal", "StartTurn", _CANCEL})
+_TOO_LATE = frozenset(
+    {"SendMessage", "SendSignal", "StartTurn", "ResetSession", "PinSession", _CANCEL}
+)
 
 
 def next_valid(state: State) -> tuple[NextValid, ...]:
@@ -34,6 +37,8 @@ def next_valid(state: State) -> tuple[NextValid, ...]:
         NextValid("ChangeArtifact", *_change(state)),
         NextValid("CompleteJob", *_complete(state)),
         NextValid("RecoverSession", *_recover(state)),
+        NextValid("ResetSession", *_reset(state)),
+        NextValid("PinSession", *_pin(state)),
     )
 
 
@@ -177,6 +182,22 @@ def _complete(state: State) -> tuple[bool, str]:
     if not state.jobs:
         return False, "no job is awaited"
     return True, ", ".join(f"{j.job_id} ({j.name})" for j in state.jobs)
+
+
+def _reset(state: State) -> tuple[bool, str]:
+    if why := _too_late(state, "ResetSession"):
+        return False, why
+    if not state.turn:
+        return False, "no turn has begun"
+    return True, f"to the end of turn {ends_told(state)}"
+
+
+def _pin(state: State) -> tuple[bool, str]:
+    if why := _too_late(state, "PinSession"):
+        return False, why
+    if state.pinned:
+        return True, f"turns begin on version {state.pinned}, until that is taken back"
+    return True, "turns begin on that version from then on"
 
 
 def _recover(state: State) -> tuple[bool, str]:

@@ -12,6 +12,7 @@ from . import evolve_children as children
 from . import evolve_compensations as compensations
 from . import evolve_jobs as jobs
 from . import evolve_receiving as receiving
+from . import evolve_repairs as repairs
 from . import records as r
 from . import state as s
 from .errors import Unfoldable
@@ -19,6 +20,15 @@ from .replacing import replace
 from .state import Head, SeenCommand, State, Status
 from .transitions import targets
 
+Holding = (
+    r.NondeterminismFound
+    | r.SessionHeld
+    | r.CommandParked
+    | r.SessionReleased
+    | r.SessionReset
+    | r.SessionPinned
+    | r.RecoveryRequested
+)
 Obligated = (
     approvals.Proposed | jobs.Job | children.Child | r.TimerSet | r.TimerFired | r.TimerCancelled
 )
@@ -95,7 +105,7 @@ def evolve(state: State | None, event: r.Event) -> State:
         case r.ArtifactChanged():
             return _relied_on(state, body)
         case r.TurnCompleted():
-            return _turn_ended(state, status, body.state)
+            return repairs.left(_turn_ended(state, status, body.state), body.state)
         case r.SessionCompleted() | r.SessionFailed() | r.SessionCancelled():
             return _ended(state, status)
         case r.SessionWaiting():
@@ -108,17 +118,16 @@ def evolve(state: State | None, event: r.Event) -> State:
             return compensations.started(state, status, body)
         case r.CompensationsReleased():
             return compensations.released(state, body)
-        case r.NondeterminismFound():
-            return replace(state, status=status, hold=_diverged(body))
-        case r.SessionHeld():
-            hold = s.Hold(body.reason, body.detail)
-            return compensations.held(replace(state, status=status, hold=hold))
-        case r.CommandParked():
-            return replace(state, parked=(*state.parked, _parked(body, event.envelope)))
-        case r.SessionReleased():
-            return replace(state, status=_released(state), hold=None, parked=(), recoveries=0)
-        case r.RecoveryRequested():
-            return replace(state, recoveries=state.recoveries + (not body.activity_id))
+        case (
+            r.NondeterminismFound()
+            | r.SessionHeld()
+            | r.CommandParked()
+            | r.SessionReleased()
+            | r.SessionReset()
+            | r.SessionPinned()
+            | r.RecoveryRequested()
+        ):
+            return _evolve_hold(state, status, body, event.envelope)
         case r.SessionOpened():
             raise Unfoldable(f"the session is open already (seq {event.envelope.seq})")
         case (
@@ -136,6 +145,26 @@ def evolve(state: State | None, event: r.Event) -> State:
             return _evolve_obligation(state, status, body, event.envelope.actor)
 
 
+def _evolve_hold(state: State, status: str, body: Holding, envelope: r.Envelope) -> State:
+    """What a fact means for a session that cannot go on, or is mended by an operator."""
+    match body:
+        case r.NondeterminismFound():
+            return replace(state, status=status, hold=_diverged(body))
+        case r.SessionHeld():
+            held = replace(state, status=status, hold=s.Hold(body.reason, body.detail))
+            return compensations.held(held)
+        case r.CommandParked():
+            return replace(state, parked=(*state.parked, _parked(body, envelope)))
+        case r.SessionReleased():
+            return replace(state, status=_released(state), hold=None, parked=(), recoveries=0)
+        case r.SessionReset():
+            return repairs.reset(state, status, body)
+        case r.SessionPinned():
+            return repairs.pinned(state, body)
+        case r.RecoveryRequested():
+            return replace(state, recoveries=state.recoveries + (not body.activity_id))
+
+
 def _cannot_follow(state: State | None, event: r.Event) -> Unfoldable:
     standing, name = state.status if state else "no session", type(event.body).__name__
     return Unfoldable(f"{name} cannot follow {standing} (seq {event.envelope.seq})")
@@ -150,6 +179,7 @@ def _continued(state: State, body: r.TurnContinued) -> State:
     return replace(
         state,
         data=body.state,
+        data_version=state.workflow_version,
         steps=body.steps,
         recoveries=0,
         grants=(),
@@ -250,6 +280,9 @@ def _ended(state: State, status: str) -> State:
         past_children=(),
         registered=(),
         undoing=None,
+        data_version=0,
+        pinned=0,
+        past_turns=(),
     )
 
 

@@ -10,10 +10,11 @@ import dataclasses
 
 from .contracts import WAIT
 from .freezing import dataclass
+from .past_turns import PastTurn
 from .records import Attribute, ChildEnd, Parent, Payload, RetryPolicy, Version
 from .undoing import Registered, Undoing
 
-STATE_VERSION = 13
+STATE_VERSION = 14
 """Raised when the fold changes what it stores; a snapshot of another version is ignored and refolded."""
 
 DEDUPE_MAX = 1_000
@@ -339,6 +340,10 @@ class State:
     parent: Parent | None = None
     children: tuple[OpenChild, ...] = ()
     past_children: tuple[ChildEnd, ...] = ()
+    data_version: int = 0
+    """The version of the workflow that left `data`."""
+    pinned: int = 0
+    past_turns: tuple[PastTurn, ...] = ()
 
     @property
     def ended(self) -> bool:

@@ -63,6 +63,11 @@ ROWS: tuple[Row, ...] = (
     (Status.RECOVERING, r.SessionReleased, Status.OPENED),
     (Status.RECOVERING, r.SessionReleased, Status.RUNNING),
     (Status.RECOVERING, r.SessionReleased, Status.SUSPENDED),
+    *(
+        (status, r.SessionReset, Status.SUSPENDED)
+        for status in _OPEN
+        if status != Status.OPENED  # no turn has begun, so there is nothing to go back to
+    ),
     *((status, r.SessionCancelled, Status.CANCELLED) for status in _OPEN),
     *(
         (status, r.CompensationStarted, Status.COMPENSATING)

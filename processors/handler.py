@@ -19,6 +19,7 @@ from ..commands.identity import INSECURE, Identity, disowned
 from ..commands.next_valid import next_valid, obligations
 from ..commands.opening import check_unknown
 from ..commands.policy import Policy
+from ..commands.rollouts import NO_ROLLOUTS, Rollouts
 from ..commands.wire import COMMANDS
 from ..events import records as r
 from ..events.codec import EVENTS, Encoded
@@ -32,12 +33,13 @@ from .between import commands_of
 from .effects import task_of
 from .fitting import fitting
 from .gate import look
-from .in_hand import InHand, NothingNoted, ProcessDied
+from .in_hand import InHand, NothingNoted, hold_reason
 from .kept import heard_now, uses_up, waits_for_another
 from .proposals import OpenProposals
 from .session import WORKFLOW_ENDS, Received, Session, Stamped
 from .stamping import envelope_of
-from .workflow.advance import Position, advance, withdrawals
+from .workflow.advance import advance, withdrawals
+from .workflow.choosing import Position
 from .workflow.errors import WorkflowSpins, WorkflowStuck
 
 FACTS_PER_COMMAND_MAX = 5_000
@@ -94,9 +96,11 @@ class CommandHandler:
         """From now on asks it about what was kept: whether the key that vouched for it still counts."""
         self._identity = identity
 
-    def go_by(self, policy: Policy, control_offset: int) -> None:
-        """From now on decides by this policy, in force at this end of the control topic; between transactions."""
-        self._facts = replace(self._facts, policy=policy, control_offset=control_offset)
+    def go_by(self, policy: Policy, control_offset: int, rollouts: Rollouts = NO_ROLLOUTS) -> None:
+        """From now on decides by these, in force at this end of the control topic; between transactions."""
+        self._facts = replace(
+            self._facts, policy=policy, control_offset=control_offset, rollouts=rollouts
+        )
 
     def handle(self, session: Session, received: Received) -> tuple[list[Stamped], Refusal | None]:
         """The events that follow, applied to `session`; a refusal where nothing may be recorded."""
@@ -113,7 +117,7 @@ class CommandHandler:
             self._go_back(session, before)
             named = "" if isinstance(error, WorkflowSpins) else f"{name_of(type(error))}: "
             told = storable_text(f"{named}{said(error)}", FAULT_MAX)
-            return run.out, self._hold_broken(session, run, _reason(error), told)
+            return run.out, self._hold_broken(session, run, hold_reason(error), told)
         finally:
             self._in_hand.ends()
         if refusal is not None and run.out:
@@ -156,7 +160,7 @@ class CommandHandler:
             self._record(session, run, body, command.header.actor)
         if isinstance(command.body, m.HeartbeatActivity):
             session.heard(command.body.activity_id, command.body.attempt, run.now_ms)
-        if decided and isinstance(decided[0], r.SessionReleased):
+        if decided and isinstance(decided[0], _LETS_ON):
             self._decide_parked(session, run, parked)
             self._fire_due(session, run, run.now_ms)
         elif decided and isinstance(decided[0], r.CancellationRequested):
@@ -344,7 +348,7 @@ class CommandHandler:
             )
             ended = self._stamp(session, run, r.SessionCancelled((), (), ()), command.header.actor)
             session.fold(ended)
-        elif isinstance(command.body, m.ReleaseSession):
+        elif isinstance(command.body, m.ReleaseSession | m.ResetSession):
             again = f"the history still does not fold ({told}): deploy code that folds it, restart, release again"
             refusal = r.CommandRefused(kind, "freshness", "does_not_fold", again)
             self._stamp(session, run, refusal, command.header.actor)
@@ -378,17 +382,6 @@ class CommandHandler:
         return None
 
 
-_LETS_GO = (*WORKFLOW_ENDS, r.CompensationStarted)
-
-
-def _reason(error: BaseException) -> str:
-    """What a hold is called that comes from outside of the workflow's own errors."""
-    match error:
-        case WorkflowStuck():
-            return "workflow_stuck"
-        case WorkflowSpins():
-            return "workflow_spins"
-        case ProcessDied():
-            return "process_died"
-        case _:
-            return "engine_fault"
+_LETS_GO = (*WORKFLOW_ENDS, r.CompensationStarted, r.SessionReset)
+_LETS_ON = (r.SessionReleased, r.SessionReset)
+"""Facts after which what was kept while the session was held is decided."""

@@ -10,12 +10,14 @@ from ..events import records as r
 from ..events.state import ParkedCommand, State, Status
 from .session import Stamped
 
+_HEARS = m.ReleaseSession | m.ResetSession | m.CancelSession | m.CancelChild
+
 
 def heard_now(parked: tuple[ParkedCommand, ...], body: m.CommandBody) -> tuple[ParkedCommand, ...]:
-    """What was kept and is decided with this command: all by a release; by a stop how children ended, which it waits for."""
-    if not parked or not isinstance(body, m.ReleaseSession | m.CancelSession | m.CancelChild):
+    """What was kept and is decided with this command: all by a release or a reset; by a stop how children ended, which it waits for."""
+    if not parked or not isinstance(body, _HEARS):
         return ()
-    if isinstance(body, m.ReleaseSession):
+    if isinstance(body, m.ReleaseSession | m.ResetSession):
         return parked
     decoded = ((kept, COMMANDS.decode_body(kept.command, kept.fingerprint)) for kept in parked)
     return tuple(kept for kept, command in decoded if isinstance(command.body, m.EndChild))

@@ -189,7 +189,8 @@ class Loop:
         """What the next transaction goes by; it holds for all of it. Told only once nothing goes by what was before."""
         if self._control is not None:
             self._control.look()
-            self._handler.go_by(self._control.policy, self._control.offset)
+            control = self._control
+            self._handler.go_by(control.policy, control.offset, control.rollouts)
             self._control.tell(producer)
 
     def _transact(self, group: Group, by_partition: dict[Partition, list[Record]]) -> Iterator[str]:

@@ -266,7 +266,7 @@ class Session:
 
 
 WORKFLOW_ENDS = (r.TurnCompleted, r.SessionCompleted, r.SessionFailed)
-TURN_ENDS = (*WORKFLOW_ENDS, r.SessionCancelled)
+TURN_ENDS = (*WORKFLOW_ENDS, r.SessionCancelled, r.SessionReset)
 BASES = (*TURN_ENDS, r.TurnContinued, r.CompensationStarted)
 """Facts that leave nothing to remember but the folds, and what a stretch began with."""
 _JOURNALLED = (Status.RUNNING, Status.COMPENSATING)

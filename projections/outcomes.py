@@ -29,6 +29,8 @@ ASKED: dict[type, str] = {
     r.JobFailed: "CompleteJob",
     r.CancellationRequested: "CancelSession",
     r.SessionReleased: "ReleaseSession",
+    r.SessionReset: "ResetSession",
+    r.SessionPinned: "PinSession",
     r.RecoveryRequested: "RecoverSession",
     r.ActivityStarted: "HeartbeatActivity",
     r.ActivityProgressed: "HeartbeatActivity",

@@ -26,6 +26,7 @@ _Noted = (
     | r.SignalAwaited
     | r.InboxAwaited
     | r.WaitWithdrawn
+    | r.SessionPinned
 )
 
 _Told = sessions.Said | sessions.Ended | sessions.Held | r.SignalDelivered | r.InboxTaken | _Noted
@@ -118,6 +119,7 @@ def _told(session: Values, envelope: r.Envelope, body: _Told) -> Change:
             r.NondeterminismFound()
             | r.SessionHeld()
             | r.SessionReleased()
+            | r.SessionReset()
             | r.RecoveryRequested()
             | r.CommandParked()
             | r.CommandRefused()

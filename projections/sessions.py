@@ -43,6 +43,7 @@ Held = (
     r.NondeterminismFound
     | r.SessionHeld
     | r.SessionReleased
+    | r.SessionReset
     | r.RecoveryRequested
     | r.CommandParked
     | r.CommandRefused
@@ -154,6 +155,9 @@ def held(session: Values, envelope: r.Envelope, body: Held) -> Change:
         case r.SessionReleased():
             row.update(held_reason=None, held_detail=None, waiting_for="[]", waits=0)
             return session.change(SESSIONS, heard=envelope.cause.offset, releases=True)
+        case r.SessionReset():
+            row.update(held_reason=None, held_detail=None, waiting_for="[]", waits=0)
+            row["status"] = row["resting_status"] = Status.SUSPENDED
         case r.RecoveryRequested():
             pass  # what comes of it follows
         case r.CommandParked():

@@ -44,6 +44,7 @@ from .payments import payments
 from .projecting import Database
 from .sagas import sagas
 from .secrets import nobody_tells
+from .versions import versions
 from .vouching import by_keys_of_now, heard, vouched
 
 ENGINE_HOLDS = (
@@ -94,8 +95,7 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
     if not rested:
         findings.add("I38", "the world did not come to rest after healing")
     findings.extend("I11", world.observer.differences())
-    for told in database.went_back:
-        findings.add("I33", f"the views' position went back: {told}")
+    findings.extend("I33", (f"the views' position went back: {one}" for one in database.went_back))
     events = [fact.event for fact in history.facts]
     commands = _commands(evidence.commands)
     findings.extend("I3", _disposed_once(evidence, events, commands))
@@ -118,6 +118,7 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
     findings.extend("I25b", executing.bodies_begin_in_time(control, events, world.starts))
     findings.extend("I25u", executing.nothing_begun_is_called_undone(events, world.starts))
     findings.extend("I25n", executing.approvals_are_of_now(control, events, unpublished))
+    findings.extend("versions", versions(world, control, events, load, rested=rested))
     findings.extend("I25f", deciding.policies_are_fresh(world, events))
     if rested:
         findings.extend("I25p", deciding.policies_arrive(world))
@@ -359,7 +360,9 @@ def _attempts_over(events: Sequence[Event]) -> dict[str, int]:
     return over
 
 
-_SESSION_ENDS = r.TurnCompleted | r.SessionCompleted | r.SessionFailed | r.SessionCancelled
+_SESSION_ENDS = (
+    r.TurnCompleted | r.SessionCompleted | r.SessionFailed | r.SessionCancelled | r.SessionReset
+)
 _ACTIVITY_ENDS = (
     r.ActivityCompleted
     | r.ActivityFailed

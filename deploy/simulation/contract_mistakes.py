@@ -21,7 +21,8 @@ from ...processors.activities.once import OnceTasks
 from ...processors.handler import CommandHandler
 from ...processors.session import WORKFLOW_ENDS, Session
 from ...processors.workflow import advance as advancing
-from ...processors.workflow.advance import Position, withdrawals
+from ...processors.workflow.advance import withdrawals
+from ...processors.workflow.choosing import Position
 from ...processors.workflow.errors import ActivityError, Uncertain
 from ...processors.workflow.stepping import TurnContext
 

@@ -16,7 +16,7 @@ from ...events.replacing import replace as replaced
 from ...events.state import State
 from ...processors import handler as sessions
 from ...processors.workflow import advance as advancing
-from ...processors.workflow.advance import Position
+from ...processors.workflow.choosing import Position
 from ...processors.workflow.stepping import TurnContext
 from ...projections import attributes as projecting
 from .planting import Mutant, plant

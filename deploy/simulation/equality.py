@@ -7,6 +7,7 @@ from typing import cast
 
 from ...commands.children import CHANNEL
 from ...commands.policy import Policy
+from ...commands.rollouts import Rollout, Rollouts
 from ...commands.wire import decode_command
 from ...events.codec import decode_event
 from ...events.errors import Undecodable
@@ -17,8 +18,9 @@ from ...processors.simulation.actors import GROUP, KeptStore
 from ...processors.simulation.bounds import bounds
 from ...processors.simulation.clients import FLOODED, STRAY
 from ...processors.simulation.model import Model, ModelPartition, owner
+from ...processors.simulation.operators import rolled_out
 from ...processors.simulation.policies import in_force
-from ...processors.simulation.workload import QUEUES
+from ...processors.simulation.workload import QUEUES, app_of
 from ...processors.simulation.world import World
 from ...projections.audit.evidence import read_topic
 from .arriving import silent_attempt
@@ -44,6 +46,7 @@ def against_the_model(world: World) -> tuple[Model, list[str]]:
             always_replay=not world.plan.always_replay,
             in_force=_in_force(world),
             identity=world.scene.identity,
+            app=app_of(world.plan),
         )
     flooded = {FLOODED} if world.plan.floods else set()
     model.leave(flooded)  # what was metered is forgotten in a restart, which the model has none of
@@ -66,7 +69,7 @@ def against_the_model(world: World) -> tuple[Model, list[str]]:
     return model, differences
 
 
-def _in_force(world: World) -> Callable[[Record], tuple[Policy, int]]:
+def _in_force(world: World) -> Callable[[Record], tuple[Policy, int, Rollouts]]:
     """By command, what was in force when it was decided: its first event says up to where the control topic was read."""
     control = world.log.dump(world.topics.control)
     ends: dict[tuple[int, int], int] = {}
@@ -75,9 +78,11 @@ def _in_force(world: World) -> Callable[[Record], tuple[Policy, int]]:
         cause = envelope.cause
         ends.setdefault((cause.partition, cause.offset), envelope.control_offset or 0)
 
-    def of(record: Record) -> tuple[Policy, int]:
+    def of(record: Record) -> tuple[Policy, int, Rollouts]:
         end = ends.get((record.partition, record.offset), 0)
-        return in_force(control, end, world.plan.unpublished), end
+        found = rolled_out(control, end)
+        rollouts = {} if found is None else {found[0].workflow: Rollout(*found)}
+        return in_force(control, end, world.plan.unpublished), end, rollouts
 
     return of
 

@@ -44,6 +44,7 @@ from .recovery_mutants import RECOVERY_MUTANTS
 from .saga_mutants import SAGA_MUTANTS
 from .secrets import SECRET_MUTANTS
 from .tight import TIGHT_MUTANTS
+from .version_mutants import VERSION_MUTANTS
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
@@ -194,4 +195,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *SAGA_MUTANTS,
     *RECOVERY_MUTANTS,
     *FAMILY_MUTANTS,
+    *VERSION_MUTANTS,
 )

@@ -75,7 +75,7 @@ POLICY_MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "believes whoever publishes",
-        plant((identity.Signed, "check_policy", lambda *_: Evidence(None))),
+        plant((identity.Signed, "check_published", lambda *_: Evidence(None))),
         seed=69,
     ),
     Mutant("goes back to an older set", plant((control, "read_policy", _goes_back)), seed=69),

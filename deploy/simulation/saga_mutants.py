@@ -14,7 +14,8 @@ from ...events.state import State, Status
 from ...events.undoing import Undoing
 from ...processors import handler as sessions
 from ...processors.proposals import OpenProposals
-from ...processors.workflow.advance import Advanced, Position, advance
+from ...processors.workflow.advance import Advanced, advance
+from ...processors.workflow.choosing import Position
 from .planting import Mutant, plant
 
 # What a mistake replaces is called by it: these are its own.

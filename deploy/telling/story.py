@@ -267,6 +267,14 @@ ALONE: Mapping[type, Tell] = {
     r.SessionHeld: lambda _, b: f"held: {b.reason}{_noted(last_line(b.detail))}",
     r.CommandParked: lambda e, b: f"kept a {b.command_type} of {e.actor} until it is released",
     r.SessionReleased: lambda e, b: f"{e.actor} released it{_noted(b.reason)}",
+    r.SessionReset: lambda e, b: (
+        f"{e.actor} took it back to the end of turn {b.to_turn}{_noted(b.reason)}; done since then, and standing: "
+        f"{_names(b.done)}; nobody knows: {_names(b.uncertain)}"
+        f"{'' if b.message_id is None else '; what the open turn answered is answered again'}"
+    ),
+    r.SessionPinned: lambda e, b: (
+        f"{e.actor} {'took its pin back' if b.version is None else f'pinned it to version {b.version}'}{_noted(b.reason)}"
+    ),
     r.RecoveryRequested: lambda e, b: f"{e.actor} recovered {_stalled(b)}{_noted(b.reason)}",
     r.CommandRefused: lambda e, b: (
         f"refused a {b.command_type} of {e.actor}: {b.reason}{_noted(b.detail)}"

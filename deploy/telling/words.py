@@ -57,6 +57,8 @@ SUMMARIES: dict[str, tuple[str, ...]] = {
     "SessionHeld": ("reason", "detail"),
     "CommandParked": ("command_type",),
     "SessionReleased": ("reason",),
+    "SessionReset": ("to_turn", "message_id", "done", "uncertain", "reason"),
+    "SessionPinned": ("version", "reason"),
     "RecoveryRequested": ("activity_id", "attempt", "reason"),
     "CommandRefused": ("command_type", "reason", "detail"),
     "ActivityRequested": ("name", "arguments", "queue", "approval", "withheld_ms", "compensates"),

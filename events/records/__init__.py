@@ -24,7 +24,14 @@ from .children import (
     ChildWithdrawn,
     LateChildRecorded,
 )
-from .control import PolicyPublished, PolicySeen, RoleMembers, ToolArgument
+from .control import (
+    PolicyPublished,
+    PolicySeen,
+    RoleMembers,
+    RolloutSeen,
+    RolloutSet,
+    ToolArgument,
+)
 from .envelope import (
     Attribute,
     Cause,
@@ -86,7 +93,9 @@ from .session import (
     SessionFailed,
     SessionHeld,
     SessionOpened,
+    SessionPinned,
     SessionReleased,
+    SessionReset,
     SessionWaiting,
     TurnCompleted,
     TurnContinued,
@@ -171,12 +180,16 @@ __all__ = [
     "ReplySent",
     "RetryPolicy",
     "RoleMembers",
+    "RolloutSeen",
+    "RolloutSet",
     "SessionCancelled",
     "SessionCompleted",
     "SessionFailed",
     "SessionHeld",
     "SessionOpened",
+    "SessionPinned",
     "SessionReleased",
+    "SessionReset",
     "SessionWaiting",
     "SignalAwaited",
     "SignalDelivered",

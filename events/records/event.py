@@ -68,7 +68,9 @@ from .session import (
     SessionFailed,
     SessionHeld,
     SessionOpened,
+    SessionPinned,
     SessionReleased,
+    SessionReset,
     SessionWaiting,
     TurnCompleted,
     TurnContinued,
@@ -142,6 +144,8 @@ EventBody = (
     | ChildExpired
     | ChildWithdrawn
     | LateChildRecorded
+    | SessionReset
+    | SessionPinned
 )
 
 

@@ -29,7 +29,10 @@ class MessageReceived:
 
 @dataclass(frozen=True, slots=True)
 class TurnStarted:
-    """A turn began on these versions; `message_id` is null for a trigger without a message."""
+    """A turn began on these versions; `message_id` is null for a trigger without a message.
+
+    `rollout_offset` is where the rollout lies that gave the workflow's; null where none did.
+    """
 
     turn: int
     trigger: str
@@ -38,6 +41,7 @@ class TurnStarted:
     workflow: str
     workflow_version: int
     versions: tuple[Version, ...]
+    rollout_offset: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +236,31 @@ class CommandParked:
 class SessionReleased:
     """An operator let the session go on from where it was held."""
 
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionReset:
+    """An operator took the session back to where `to_turn` had ended; turns count on from `turn`.
+
+    `workflow_version` has left the `state`. The lists are of activities since then: done, and those that may have run.
+    """
+
+    turn: int
+    to_turn: int
+    state: Payload | None
+    workflow_version: int
+    message_id: str | None
+    done: tuple[str, ...]
+    uncertain: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPinned:
+    """Turns begin on this version from here on, whatever rollouts say; null: on theirs again."""
+
+    version: int | None
     reason: str
 
 

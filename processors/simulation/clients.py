@@ -121,6 +121,15 @@ class Clients:
             producer.flush(0)
         producer.close()
 
+    @property
+    def opened(self) -> list[str]:
+        """The sessions that somebody has opened."""
+        return [f"s{number}" for number in sorted(self._opened)]
+
+    def repair(self, session_id: str, body: m.CommandBody) -> None:
+        """What an operator asks of a session."""
+        self._send(session_id, body, actor="op")
+
     def heal(self) -> None:
         """Everything that was sent arrives; whoever still waits for an approval gets it, or not."""
         for letter in self._letters:
@@ -144,8 +153,7 @@ class Clients:
             self._send(turn[0], m.OpenSession("player"), actor="ann")
             self._send(turn[0], self._said(turn[1]), actor="ann")
         if self._scene.plan.seed % 2 == 0:  # in the others nobody wakes what the engine must wake
-            opened = [f"s{number}" for number in sorted(self._opened)]
-            self._signaller.calm_step(opened, self._scene.rng)
+            self._signaller.calm_step(self.opened, self._scene.rng)
         while self._held:
             session_id = self._held.pop()
             self._released[session_id] += 1

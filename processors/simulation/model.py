@@ -13,12 +13,14 @@ from dataclasses import dataclass, field
 from ...commands.check import Facts
 from ...commands.identity import Identity
 from ...commands.policy import Policy
+from ...commands.rollouts import Rollouts
 from ...events import records as r
 from ...events.blobs import Blobs
 from ...events.codec import EVENTS
 from ...events.keys import split_key
 from ...events.log.protocol import Record
 from ...events.topics import Topics
+from ..app import App
 from ..handler import CommandHandler
 from ..outputs import Folder
 from ..partition import Partition, Places
@@ -73,12 +75,13 @@ class Model:
         *,
         blobs: Blobs,
         always_replay: bool,
-        in_force: Callable[[Record], tuple[Policy, int]],
+        in_force: Callable[[Record], tuple[Policy, int, Rollouts]],
         identity: Identity,
+        app: App = APP,
     ) -> Model:
-        """Folds these commands, partition after partition, each by the policy that was in force when it was decided."""
+        """Folds these commands, partition after partition, each by the policy and rollouts that were in force when it was decided."""
         facts = Facts(DIGEST_KEY, blobs=blobs)
-        handler = CommandHandler(APP, facts, always_replay=always_replay)
+        handler = CommandHandler(app, facts, always_replay=always_replay)
         folder = Folder(topics, handler, identity=identity)
         folder.partitions = partitions
         model = cls(topics, {n: ModelPartition(n, topics) for n in range(partitions)})

@@ -282,3 +282,17 @@ async def guarded_player(turn: Turn, memory: Memory, message: Message) -> Memory
     if turn.version("politeness"):
         await turn.say("good day")
     return await player.function(turn, memory, message)
+
+
+def carried(stored: Any, version: int) -> Memory:
+    """What the other version has left, which holds the same here; a version asks for nothing of its own."""
+    if version not in (1, 2):
+        raise ValueError(f"no version {version} has ever run")
+    return Memory(**stored)
+
+
+@workflow("player", version=2, upgrade=carried)
+async def second_player(turn: Turn, memory: Memory, message: Message) -> Memory:
+    """The next version, loaded beside the first: it takes other steps."""
+    await turn.say("version two")
+    return await player.function(turn, memory, message)

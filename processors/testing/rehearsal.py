@@ -33,9 +33,9 @@ from .elsewhere import Elsewhere
 from .engine import DIGEST_KEY, Engine, StepAt
 from .errors import Held, Misuse, Refused
 from .given import EPOCH
+from .operating import Operating
 from .policies import policy_of
 from .stage import WORKER, Stage
-from .story import Story
 
 T = TypeVar("T")
 
@@ -80,7 +80,7 @@ def rehearse(
     return Rehearsal(engine, stage, name, given.attributes(attributes))
 
 
-class Rehearsal(Story, Elsewhere):
+class Rehearsal(Operating, Elsewhere):
     """One session. Each call returns when nothing is left to do at this moment: it waits, rests or has ended."""
 
     def __init__(

@@ -23,7 +23,8 @@ class TurnContext:
     """What identifies the stretch that is driven, the key for digests of its data, and the store of what is large.
 
     `stretch` counts the `again`s of the turn so far, `steps` those that were asked for before it; `requester` is whose
-    message the turn answers, `attributes` what the session was found by then, `parent` whose child it is.
+    message the turn answers, `attributes` what the session was found by then, `parent` whose child it is; `data_version`
+    has left the state.
     """
 
     tenant: str
@@ -36,6 +37,7 @@ class TurnContext:
     requester: str = ""
     attributes: tuple[r.Attribute, ...] = ()
     parent: r.Parent | None = None
+    data_version: int = 0
 
 
 class Stepping:

@@ -18,8 +18,8 @@ are many, and what sessions tell each other of a child may find that one of them
 NO_CONSENT = (r.CommandRefused, r.CommandParked, r.SessionWaiting)
 """What a command may lead to without being accepted: refused, kept for later, or the session parks after a repeat."""
 
-KEPT = (r.CommandParked, r.SessionReleased)
-"""What has events at two places: a command that was kept, and the one that let it go."""
+KEPT = (r.CommandParked, r.SessionReleased, r.SessionReset)
+"""What has events at two places: a command that was kept, and the one that let it be decided."""
 
 
 def one_disposition(history: History) -> Iterator[Violation]:
@@ -178,6 +178,29 @@ def decided_once(history: History) -> Iterator[Violation]:
             if last is not None:
                 closed.add(last)
             last = cause
+
+
+def kept_are_decided(history: History) -> Iterator[Violation]:
+    """5: what was kept while a session was held is decided, or kept once more, where it goes on; once each.
+
+    Results are left out: one that was recorded before leaves nothing. What goes on is held or over, or has an event of each.
+    """
+    for facts in history.sessions.values():
+        kept: dict[At, Fact] = {}
+        owed: dict[At, Fact] = {}
+        for fact in facts:
+            body, cause = fact.event.body, cause_of(fact)
+            owed.pop(cause, None)
+            if isinstance(body, r.CommandParked) and fact.event.envelope.cause.command_hash:
+                kept[cause] = fact
+            elif isinstance(body, r.SessionReleased | r.SessionReset):
+                owed, kept = {**owed, **kept}, {}
+            elif isinstance(body, r.SessionCancelled | r.CompensationStarted):
+                kept.clear()
+                owed.clear()
+        for fact in owed.values():
+            kind = getattr(fact.event.body, "command_type", "command")
+            yield of(fact, IDEMPOTENT, f"the {kind} that was kept was never decided")
 
 
 def nothing_waits(history: History) -> Iterator[Violation]:

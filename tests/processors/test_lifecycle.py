@@ -13,6 +13,7 @@ from wakeful.commands.models import (
     CompleteJob,
     EndChild,
     OpenSession,
+    ResetSession,
     ResolveActivity,
     SendSignal,
 )
@@ -343,6 +344,25 @@ STORIES: dict[str, Story] = {
     "taking back approved": paid("ask", lambda hand: hand.decide("approve")),
     "taking back rejected": paid("ask", lambda hand: hand.decide("reject")),
     "taking back expired": paid("ask", days_pass, lambda hand: hand.wake()),
+}
+
+
+def back(hand: Hand) -> None:
+    """To before the first turn, and nothing is answered again."""
+    hand.give(ResetSession(0, None, False, "mended"))
+
+
+def held_back(hand: Hand, patch: pytest.MonkeyPatch) -> None:
+    running(hand)
+    fault(hand, patch)
+    back(hand)
+
+
+STORIES |= {
+    "reset while it runs": after(running, back),
+    "reset while it waits": after(waiting, back),
+    "reset while it rests": after(suspended, back),
+    "reset while it is held": held_back,
 }
 
 

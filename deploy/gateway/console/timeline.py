@@ -159,7 +159,9 @@ def timeline(events: Iterable[r.Event]) -> list[TurnShown]:
             turn.items.append(alone)
             if isinstance(body, r.MessageReceived | r.TriggerReceived):
                 queued[alone.id] = turn, alone
-        if isinstance(body, r.TurnCompleted | r.SessionCompleted | r.SessionFailed):
+        if isinstance(
+            body, r.TurnCompleted | r.SessionCompleted | r.SessionFailed | r.SessionReset
+        ):
             turn.ended_ms = envelope.at_ms
     return turns
 
