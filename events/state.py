@@ -14,7 +14,7 @@ from .past_turns import PastTurn
 from .records import Attribute, ChildEnd, Parent, Payload, RetryPolicy, Version
 from .undoing import Registered, Undoing
 
-STATE_VERSION = 14
+STATE_VERSION = 15
 """Raised when the fold changes what it stores; a snapshot of another version is ignored and refolded."""
 
 DEDUPE_MAX = 1_000
@@ -259,6 +259,7 @@ class OpenJob:
     step: int
     name: str
     expires_at_ms: int
+    untrusted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

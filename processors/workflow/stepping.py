@@ -71,12 +71,13 @@ class Stepping:
         wait_id = f"{turn}.{step}"
         return self._wait(wait_id, r.InboxAwaited(wait_id, turn, step, wait))
 
-    def job(self, name: str, within_ms: int) -> Step:
+    def job(self, name: str, within_ms: int, *, untrusted: bool) -> Step:
         """Waits for work elsewhere; see `Turn.job`. The step's id is the job's, which nobody can guess."""
         context, step = self.context, self._next_step()
         place = f"{context.turn}.{step}"
         job_id = job_id_of(context.tenant, context.session_id, place, context.digest_key)
-        body = r.JobAwaited(job_id, context.turn, step, name, self.now_ms + within_ms)
+        due_ms = self.now_ms + within_ms
+        body = r.JobAwaited(job_id, context.turn, step, name, due_ms, untrusted)
         return self._wait(job_id, body)
 
     def child(

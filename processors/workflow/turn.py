@@ -137,22 +137,25 @@ class Turn:
             raise WrongSignal(name, problems(error)) from error
 
     @overload
-    def job(self, name: str, *, within: Duration) -> Job[Any]: ...
+    def job(self, name: str, *, within: Duration, untrusted: bool = False) -> Job[Any]: ...
     @overload
-    def job(self, name: str, *, within: Duration, expect: type[T]) -> Job[T]: ...
+    def job(
+        self, name: str, *, within: Duration, expect: type[T], untrusted: bool = False
+    ) -> Job[T]: ...
     @noted
-    def job(self, name: str, *, within: Duration, expect: Any = Any) -> Job[Any]:
+    def job(
+        self, name: str, *, within: Duration, expect: Any = Any, untrusted: bool = False
+    ) -> Job[Any]:
         """Waits for work that somebody else does: hand the job's `id` to them, then `await` it for the result.
 
-        The wait begins here, so whoever is told the id can answer at once. `JobError` is raised where they say that it will
-        not be done, or nothing until `within` has passed; `WrongResult` where the result cannot be read as `expect`.
+        The wait begins here: whoever is told the id can answer at once. `JobError` is raised where they say that it will not be
+        done, or nothing `within` that time; `WrongResult` where the result is no `expect`. `untrusted`: as of an activity.
         """
-        engine = self._live()
-        if not engine.may_wait():
+        if not (engine := self._live()).may_wait():
             raise WorkflowMisuse(engine.misuse)
         kind = reader(expect, "job")
-        name = checked_name(name, "job name")
-        step = engine.job(name, checked_duration(within, "job"))
+        name, within_ms = checked_name(name, "job name"), checked_duration(within, "job")
+        step = engine.job(name, within_ms, untrusted=bool(untrusted))
         return Job(step.wait_id, name, partial(self._done, "job", name, step, kind))
 
     @overload

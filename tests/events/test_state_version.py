@@ -18,6 +18,7 @@ WRITTEN_BY = {
     12: "975103dec80de197",
     13: "d46a5a7d8a900eae",
     14: "6e410d3eb55eacbf",
+    15: "0772d547bafdb8b7",
 }
 """The schema that each version of the fold stores. A new schema, or a fold that means something else, is a new line."""
 
