@@ -117,7 +117,7 @@ FAMILY_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "lets children outlive their turn",
         plant((children, "withdrawals", lambda *_: [])),
-        seed=44,
+        seed=85,
     ),
     Mutant(
         "gives a child more time than its parent has",
@@ -132,6 +132,6 @@ FAMILY_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "tells children of what is not committed",
         plant((MemoryTransactionalProducer, "produce", _beside)),
-        seed=44,
+        seed=110,
     ),
 )
