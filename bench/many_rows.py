@@ -10,11 +10,11 @@ STATUSES = "'{Opened,Running,Waiting,Suspended,Recovering,Completed,Failed,Cance
 
 _SESSIONS = f"""
 INSERT INTO {{tables}}.sessions (tenant, session_id, workflow, status, resting_status, held_reason, turn, waiting_for, waits, attributes,
-    next_valid, opened_by, opened_at_ms, updated_at_ms, messages, refusals, command_offset, stretch_seq, stretch_offset,
+    next_valid, opened_by, opened_at_ms, updated_at_ms, messages, refusals, command_offset, inherited_taint, stretch_seq, stretch_offset,
     event_offset, seq, escaped)
 SELECT %(tenant)s, 's-' || n, 'flow-' || n %% 7, ({STATUSES})[1 + n %% 8], 'Running', CASE WHEN n %% 50 = 4 THEN 'mended' END, 1,
-    '[{{"kind": "approval", "id": "1.1", "name": "refund", "expires_at_ms": 1, "expiry": "expires"}}]', 1 << (n %% 7), '{{}}', '[]',
-    'user-' || n %% 20, {T0_MS} + n, {T0_MS} + n * 7919::bigint %% %(count)s, 1, 0, n, 1, n * 10, n * 10 + 5, 5, ''
+    '[{{"kind": "approval", "id": "1.1", "name": "refund", "expires_at_ms": 1, "expiry": "expires"}}]', 1 << (n %% 8), '{{}}', '[]',
+    'user-' || n %% 20, {T0_MS} + n, {T0_MS} + n * 7919::bigint %% %(count)s, 1, 0, n, '[]', 1, n * 10, n * 10 + 5, 5, ''
 FROM generate_series(1, %(count)s) AS n
 """
 
@@ -62,13 +62,29 @@ FROM generate_series(1, %(count)s) AS n
 """
 
 
+_CHILDREN = f"""
+INSERT INTO {{tables}}.children (tenant, session_id, child_id, turn, step, workflow, status, started_at_ms, expires_at_ms, tainted_by, seq, escaped)
+SELECT %(tenant)s, 's-' || n, 's-' || n || ':1.1-0', 1, 1, 'flow-' || n %% 7, CASE WHEN n %% 4 < 2 THEN 'open' ELSE 'completed' END,
+    {T0_MS} + n, {T0_MS} + n * 7919::bigint %% %(count)s, '[]', 3, ''
+FROM generate_series(1, %(count)s) AS n
+"""
+
+
 def fill(url: str, namespace: str, tenants: dict[str, int]) -> None:
     """So many sessions per tenant, each with an approval, a step and a command."""
     schemas = Schemas(namespace)
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(schemas.fill("SET ROLE {owner}"))
         for tenant, count in tenants.items():
-            for statement in (_SESSIONS, _JOBS, _ATTRIBUTES, _APPROVALS, _LEDGER, _OUTCOMES):
+            for statement in (
+                _SESSIONS,
+                _JOBS,
+                _CHILDREN,
+                _ATTRIBUTES,
+                _APPROVALS,
+                _LEDGER,
+                _OUTCOMES,
+            ):
                 connection.execute(schemas.fill(statement), {"tenant": tenant, "count": count})
         connection.execute("RESET ROLE")
         connection.execute("VACUUM ANALYZE")

@@ -17,8 +17,10 @@ from .models import (
     ChangeArtifact,
     CompleteJob,
     DecideApproval,
+    PinSession,
     RecoverSession,
     ReleaseSession,
+    ResetSession,
     ResolveActivity,
     SendMessage,
     SendSignal,
@@ -126,6 +128,21 @@ class Bodies:
     def cancel_body(self, reason: str = "") -> CancelSession:
         """The body of `Client.cancel`."""
         return CancelSession(inputs.text("reason", reason))
+
+    def reset_body(
+        self, to_turn: int, state: Payload | None, *, answers_again: bool = True, reason: str = ""
+    ) -> ResetSession:
+        """The body of `Client.reset`."""
+        if to_turn < 0 or (to_turn == 0) != (state is None):
+            raise Rejected(
+                f"a reset to turn {to_turn} comes {'without' if state is None else 'with'} a state: give what its "
+                "TurnCompleted holds, and nothing for turn 0"
+            )
+        return ResetSession(to_turn, state, answers_again, inputs.text("reason", reason))
+
+    def pin_body(self, version: int | None, reason: str = "") -> PinSession:
+        """The body of `Client.pin`."""
+        return PinSession(version, inputs.text("reason", reason))
 
     def recovery_body(
         self, reason: str = "", *, activity_id: str = "", attempt: int = 0

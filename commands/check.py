@@ -7,7 +7,7 @@ same answer.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..events.blobs import Blobs, is_foreign, payloads_in, why_no_reference
 from ..events.errors import InvalidPayload
@@ -35,11 +35,12 @@ from ..events.verdicts import (
     RESPOND,
     UNCERTAIN,
 )
-from . import jobs, recovering
+from . import jobs, recovering, repairs
 from . import models as m
 from .actors import is_reserved
 from .next_valid import why_ended, why_ending
 from .policy import NOBODY, Policy
+from .rollouts import NO_ROLLOUTS, Rollouts
 from .succession import how_it_ended, in_its_place
 
 NAME_LENGTH_MAX = 200
@@ -57,6 +58,7 @@ class Facts:
     control_offset: int | None = None
     blobs: Blobs | None = None
     policy: Policy = NOBODY
+    rollouts: Rollouts = field(default_factory=lambda: NO_ROLLOUTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,15 +208,15 @@ def _freshness(state: State, command: m.Command) -> Refusal | None:
             return None if completing.result is None else _message(completing.result, tenant)
         case m.ChangeArtifact() as change:
             return _change(state, change)
+        case m.ResetSession() | m.PinSession() as repair if wrong := repairs.why_not(state, repair):
+            return Refusal(*wrong)
         case m.RecoverSession() as asked if nothing := recovering.why_not(state, asked):
             return Refusal("freshness", *nothing)
-        case m.ReleaseSession():
-            if state.hold is None:
-                told = f"the session is {state.status.lower()} and not held: there is nothing to release, go on without"
-                return Refusal("freshness", "not_held", told)
+        case m.ReleaseSession() if state.hold is None:
+            told = f"the session is {state.status.lower()} and not held: there is nothing to release, go on without"
+            return Refusal("freshness", "not_held", told)
         case _:
-            pass
-    return None
+            return None
 
 
 def _name(what: str, name: str) -> Refusal | None:

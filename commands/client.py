@@ -20,6 +20,7 @@ from ..events.errors import InvalidKey, Rejected
 from ..events.headers import record_headers
 from ..events.keys import check_id, session_key, session_of_job, why_unreachable
 from ..events.log.protocol import Log
+from ..events.records import Payload
 from ..events.topics import Topics
 from . import inputs
 from .bodies import Bodies
@@ -219,6 +220,34 @@ class Client(Bodies):
     ) -> Receipt:
         """Lets a held session go on from where it was held."""
         return self.post(session_id, self.release_body(reason), command_id).receipt()
+
+    def reset(
+        self,
+        session_id: str,
+        to_turn: int,
+        state: Payload | None,
+        *,
+        answers_again: bool = True,
+        reason: str = "",
+        command_id: str | None = None,
+    ) -> Receipt:
+        """Takes the session back to where this turn had ended, with the `state` of its TurnCompleted (0: before the first).
+
+        With `answers_again` the message of the turn that is open is answered again, from there.
+        """
+        body = self.reset_body(to_turn, state, answers_again=answers_again, reason=reason)
+        return self.post(session_id, body, command_id).receipt()
+
+    def pin(
+        self,
+        session_id: str,
+        version: int | None,
+        reason: str = "",
+        *,
+        command_id: str | None = None,
+    ) -> Receipt:
+        """Lets the session's turns begin on this version of its workflow; None: on what the rollout gives again."""
+        return self.post(session_id, self.pin_body(version, reason), command_id).receipt()
 
     def recover(
         self,

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from ..events import records as r
 from ..events import verdicts
-from ..events.evolve_compensations import CANCELLED, FAILED, standing
+from ..events.due import awaited_by
+from ..events.evolve_compensations import CANCELLED, FAILED, OPEN, standing
 from ..events.keys import effect_key
-from ..events.state import State, awaited_by
+from ..events.state import State
 from ..events.undoing import Registered, Undoing
 
 COMPENSATION_FAILED = "compensation_failed"
@@ -27,7 +28,7 @@ def stop(state: State, reason: str, withdrawals: list[r.EventBody]) -> list[r.Ev
     if state.undoing is not None:
         return [*requested, _cancelled(state, state.undoing)]
     started = begin(state, CANCELLED, None)
-    if started.compensating:
+    if started.compensating or started.children:
         return [*requested, started]
     return [*requested, r.SessionCancelled(started.done, started.undone, started.uncertain)]
 
@@ -37,11 +38,11 @@ def instead_of(state: State, failed: r.SessionFailed) -> r.SessionFailed | r.Com
     if state.undoing is not None:
         return failed  # it comes after all that
     started = begin(state, FAILED, failed.failure)
-    return started if started.compensating else failed
+    return started if started.compensating or started.children else failed
 
 
 def begin(state: State, cause: str, failure: r.Failure | None) -> r.CompensationStarted:
-    """What is to be taken back, and what is known of all else, once all that runs is let go."""
+    """What is to be taken back, which children end first, and what is known of all else, once all that runs is let go."""
     left = tuple(one.activity_id for one in reversed(standing(state)))
     done = (s.activity_id for s in state.settled if s.outcome == verdicts.COMPLETED)
     return r.CompensationStarted(
@@ -52,6 +53,7 @@ def begin(state: State, cause: str, failure: r.Failure | None) -> r.Compensation
         done=tuple(one for one in done if one not in left),
         undone=tuple(a.proposal_id for a in state.approvals),
         uncertain=tuple(one for one in may_have_run(state) if one not in left),
+        children=tuple(child.child_id for child in state.children),
     )
 
 
@@ -62,7 +64,7 @@ def following(state: State, tenant: str, session_id: str, now_ms: int) -> r.Even
         return None
     if undoing.failed:
         return r.SessionHeld(COMPENSATION_FAILED, _told(state, undoing))
-    if state.activities or state.uncertain:
+    if state.activities or state.uncertain or state.children:
         return None
     if not state.registered:
         return _ended(state, undoing)
@@ -134,6 +136,7 @@ def _ended(state: State, undoing: Undoing) -> r.SessionCancelled | r.SessionFail
             done=undoing.done,
             compensated=undoing.compensated,
             uncertain=undoing.uncertain,
+            children=undoing.children,
         )
     return _cancelled(state, undoing)
 
@@ -145,4 +148,5 @@ def _cancelled(state: State, undoing: Undoing) -> r.SessionCancelled:
         undoing.uncertain,
         undoing.compensated,
         tuple(one.activity_id for one in reversed(state.registered)),
+        (*undoing.children, *(r.ChildEnd(child.child_id, OPEN) for child in state.children)),
     )

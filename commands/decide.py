@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..events import records as r
+from ..events.due import silent_from
 from ..events.limits import INBOX_BYTES_MAX, RESULTS_BYTES_SPARE, RESULTS_SPARE
-from ..events.state import MESSAGE, Head, SessionState, State, silent_from
-from . import compensating, decisions, jobs, recovering
+from ..events.state import MESSAGE, Head, SessionState, State
+from . import children, compensating, decisions, jobs, recovering, repairs
 from . import models as m
 from .check import (
     Refusal,
@@ -69,6 +70,11 @@ def due(
         for j in state.jobs
         if j.expires_at_ms <= now_ms
     ]
+    facts += [
+        (c.expires_at_ms, c.step, r.ChildExpired(c.child_id))
+        for c in state.children
+        if c.expires_at_ms <= now_ms
+    ]
     return min(facts, key=lambda fact: fact[:2])[2] if facts else None
 
 
@@ -88,12 +94,12 @@ def decide(
     stranger = check_scope(command)
     if stranger is not None:
         return stranger
-    if session.state.hold is not None and not isinstance(
-        command.body, m.CancelSession | m.ReleaseSession | m.RecoverSession
-    ):
+    if isinstance(command.body, m.StartChild | m.CancelChild):
+        return _from_its_parent(session.state, command.body)
+    if session.state.hold is not None and not isinstance(command.body, m.REPAIRS):
         return keep(session.head, session.state, command, command_hash, encoded, now_ms)
     if isinstance(command.body, m.INTERNAL):
-        return report(session.state, command.header, command.body, now_ms)
+        return _reported(session.state, command.header, command.body, now_ms)
     if is_repeat(session.head, command, command_hash):
         return []
     refusal = check(session, command, command_hash, now_ms)
@@ -147,13 +153,49 @@ def decide_parked(
     be one who may now. A back-off counts from there, too: the hold was rest enough.
     """
     if isinstance(command.body, m.INTERNAL):
-        return report(session.state, command.header, command.body, at_ms)
+        return _reported(session.state, command.header, command.body, at_ms)
     refusal = check_kept(session, command, command_hash or b"")
     return (
         [refused(command, refusal)]
         if refusal
         else _external(session.state, command, proposals, at_ms)
     )
+
+
+def _reported(
+    state: State, header: m.CommandHeader, body: m.CommandBody, now_ms: int
+) -> list[r.EventBody] | Refusal:
+    """What a worker, the owner itself, or that of a child has to tell."""
+    match body:
+        case m.EndChild():
+            return children.ended(state, body)
+        case m.StartChild() | m.CancelChild():
+            return _from_its_parent(state, body)
+        case (
+            m.CompleteActivity()
+            | m.FailActivity()
+            | m.HeartbeatActivity()
+            | m.ReturnActivity()
+            | m.FireTimer()
+        ):
+            return report(state, header, body, now_ms)
+        case _:
+            raise TypeError(f"{type(body).__name__} is asked for, and not reported")
+
+
+def _from_its_parent(
+    state: State, body: m.StartChild | m.CancelChild
+) -> list[r.EventBody] | Refusal:
+    """What becomes of a child that is there. Held, it is cancelled all the same; one that ends already goes on with that."""
+    if isinstance(body, m.StartChild):
+        refused = children.why_not_again(state, body)
+        return [] if refused is None else Refusal(*refused)
+    if not children.is_its_child(state, body):
+        told = f"{body.parent_id[: children.SHOWN_MAX]!a} did not open this session: cancel it as a person would"
+        return Refusal("scope", "not_its_child", told)
+    if state.ended or state.undoing is not None:
+        return []
+    return cancellation(state, body.reason)
 
 
 def _external(
@@ -170,6 +212,10 @@ def _external(
             return cancellation(state, reason)
         case m.ReleaseSession(reason=reason):
             return [r.SessionReleased(reason)]
+        case m.ResetSession() as reset:
+            return [repairs.reset(state, reset)]
+        case m.PinSession(version=version, reason=reason):
+            return [r.SessionPinned(version, reason)]
         case m.OpenSession(workflow=workflow, attributes=attributes):
             return [r.SessionOpened(workflow, attributes)]
         case m.ResolveActivity() as resolving:
@@ -188,6 +234,9 @@ def _external(
             | m.HeartbeatActivity()
             | m.ReturnActivity()
             | m.FireTimer()
+            | m.StartChild()
+            | m.EndChild()
+            | m.CancelChild()
         ):
             return []
 
@@ -220,7 +269,7 @@ def cancellation(state: State, reason: str) -> list[r.EventBody]:
 
 
 def withdrawals(state: State, told: str) -> list[r.EventBody]:
-    """The end of all that is still open, where nobody waits for it any more."""
+    """The end of all that is still open, where nobody waits for it any more; of children see `children.withdrawals`."""
     return [
         *(r.ApprovalWithdrawn(a.proposal_id, told) for a in state.approvals),
         *(r.TimerCancelled(t.timer_id, told) for t in state.timers),

@@ -1,6 +1,6 @@
-"""Who vouches for a command, or a policy set: signs those that leave, judges those that come, with the keys of that time.
+"""Who vouches for a command, a policy set or a rollout: signs those that leave, judges those that come, with the keys of that time.
 
-Everything that writes to the commands topic or publishes policy is given an `Identity`, and so is the processor that
+Everything that writes to the commands topic or publishes to control is given an `Identity`, and so is the processor that
 reads them.
 """
 
@@ -14,13 +14,16 @@ from ..events.avro import FRAME, Encoded
 from ..events.errors import Undecodable
 from ..events.headers import Header, Headers, find, fingerprint_in
 from ..events.log.protocol import Record
-from ..events.records import PolicyPublished
+from ..events.records import PolicyPublished, RolloutSet
 from ..schemas import bundled
 from .check import Refusal
-from .keyring import ALL_TENANTS, PUBLISHED, UNKNOWN_KEY, Evidence, Keyring, NoKey
+from .keyring import ALL_TENANTS, UNKNOWN_KEY, Evidence, Keyring, NoKey
 from .models import INTERNAL, Command
 from .signatures import KEY_HEADER, SIGNATURE_HEADER, SIGNED, signed_bytes
 from .wire import decode_command
+
+Published = PolicyPublished | RolloutSet
+"""What a publisher vouches for, and lays into the control topic."""
 
 
 class Identity(Protocol):
@@ -38,13 +41,15 @@ class Identity(Protocol):
     def check(self, command: Command, stored: Encoded, record: Record) -> Evidence | Refusal:
         """Whether the command in this record is vouched for; asked before anything is made of it."""
 
-    def sign_policy(
-        self, published: PolicyPublished, topic: str, key: bytes, value: bytes
+    def sign_published(
+        self, published: Published, topic: str, key: bytes, value: bytes
     ) -> tuple[Header, ...]:
-        """The headers that vouch for a set in the name of whoever publishes it; `NoKey` where nothing here may."""
+        """The headers that vouch for it in the name of whoever publishes it; `NoKey` where nothing here may."""
 
-    def check_policy(self, published: PolicyPublished | None, record: Record) -> Evidence | Refusal:
-        """Whether a publisher vouches for the set in this record; null where it is none, or cannot be read."""
+    def check_published(
+        self, published: Published | None, record: Record, kind: str
+    ) -> Evidence | Refusal:
+        """Whether a publisher vouches for what is in this record, of this kind; null where it is none, or cannot be read."""
 
 
 class Insecure:
@@ -70,16 +75,18 @@ class Insecure:
         del command, stored, record
         return Evidence(None)
 
-    def sign_policy(
-        self, published: PolicyPublished, topic: str, key: bytes, value: bytes
+    def sign_published(
+        self, published: Published, topic: str, key: bytes, value: bytes
     ) -> tuple[Header, ...]:
         """No headers."""
         del published, topic, key, value
         return ()
 
-    def check_policy(self, published: PolicyPublished | None, record: Record) -> Evidence | Refusal:
+    def check_published(
+        self, published: Published | None, record: Record, kind: str
+    ) -> Evidence | Refusal:
         """No evidence, and no refusal."""
-        del published, record
+        del published, record, kind
         return Evidence(None)
 
 
@@ -127,25 +134,28 @@ class Signed:
         named = _named_in(stored.value[1:FRAME]) == stored.fingerprint
         return self._judged(record, header.tenant, kind, header.actor, named=named)
 
-    def sign_policy(
-        self, published: PolicyPublished, topic: str, key: bytes, value: bytes
+    def sign_published(
+        self, published: Published, topic: str, key: bytes, value: bytes
     ) -> tuple[Header, ...]:
         """See `Identity`."""
-        said = (ALL_TENANTS, PUBLISHED, published.published_by, published.published_at_ms)
-        return self._mark(topic, key, value, *said)
+        actor, at_ms = _author(published)
+        kind = type(published).__name__
+        return self._mark(topic, key, value, ALL_TENANTS, kind, actor, at_ms)
 
-    def check_policy(self, published: PolicyPublished | None, record: Record) -> Evidence | Refusal:
-        """See `Identity`. That a policy is taken back has no version, so it could be played again: nobody signs it."""
+    def check_published(
+        self, published: Published | None, record: Record, kind: str
+    ) -> Evidence | Refusal:
+        """See `Identity`. That something is taken back has no number, so it could be played again: nobody signs it."""
         if record.value is None:
-            told = "that a policy is taken back is never signed: publish a set that lets decide whoever may"
+            told = "that it is taken back is never signed: publish what shall hold instead"
             return Refusal("identity", "unsigned", told)
         framed = _named_in(record.value[1:FRAME])
         try:
             named = fingerprint_in(record.headers) in (None, framed)
         except Undecodable as error:
             return Refusal("identity", error.reason, str(error))
-        actor = published.published_by if published is not None else ""
-        return self._judged(record, ALL_TENANTS, PUBLISHED, actor, named=named)
+        actor = _author(published)[0] if published is not None else ""
+        return self._judged(record, ALL_TENANTS, kind, actor, named=named)
 
     def _mark(
         self, topic: str, key: bytes, value: bytes, tenant: str, kind: str, actor: str, at_ms: int
@@ -195,18 +205,20 @@ class Unchecked(Signed):
         """No evidence, since nothing was looked at, and no refusal."""
         return INSECURE.check(command, stored, record)
 
-    def sign_policy(
-        self, published: PolicyPublished, topic: str, key: bytes, value: bytes
+    def sign_published(
+        self, published: Published, topic: str, key: bytes, value: bytes
     ) -> tuple[Header, ...]:
         """The headers, or none."""
         try:
-            return super().sign_policy(published, topic, key, value)
+            return super().sign_published(published, topic, key, value)
         except NoKey:
             return ()
 
-    def check_policy(self, published: PolicyPublished | None, record: Record) -> Evidence | Refusal:
+    def check_published(
+        self, published: Published | None, record: Record, kind: str
+    ) -> Evidence | Refusal:
         """No evidence, since nothing was looked at, and no refusal."""
-        return INSECURE.check_policy(published, record)
+        return INSECURE.check_published(published, record, kind)
 
 
 def disowned(
@@ -237,6 +249,13 @@ def signed_anew(
     command = decode_command(value, headers)
     kept = [(name, content) for name, content in headers or () if name not in SIGNED]
     return [*kept, *identity.sign(command, topic, key or b"", value or b"")]
+
+
+def _author(published: Published) -> tuple[str, int]:
+    """Who says that he publishes it, and when."""
+    if isinstance(published, PolicyPublished):
+        return published.published_by, published.published_at_ms
+    return published.set_by, published.set_at_ms
 
 
 def _mark(headers: Headers) -> tuple[str, bytes] | None:

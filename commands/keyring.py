@@ -1,8 +1,8 @@
 """Keys and what each vouches for; which one signs a command, and whether a signed record is what its key may say. Pure.
 
 A key vouches for some tenants (or all), for some kinds of commands, and maybe for one actor only. Roles are kinds by
-name: a gateway asks for things and reports no results, a worker reports results and decides no approvals. A policy set
-is signed like a command; only a publisher's key vouches for one, and it is for all tenants, since a set speaks of all.
+name: a gateway asks for things and reports no results, a worker reports results and decides no approvals. Policy sets and
+rollouts are signed like commands; only a publisher's key vouches for them, and it is for all tenants, of whom they speak.
 """
 
 from __future__ import annotations
@@ -13,27 +13,31 @@ from typing import get_args
 
 from ..events import freezing
 from ..events.errors import Rejected
-from ..events.records import PolicyPublished
+from ..events.records import PolicyPublished, RolloutSet
 from . import models as m
 from .check import Refusal
 from .signatures import ALGORITHMS, ED25519, SECRET_BYTES, public_half, sign, verifies
 
-PUBLISHED = PolicyPublished.__name__
+PUBLISHED, ROLLED_OUT = PolicyPublished.__name__, RolloutSet.__name__
 
 ALL_TENANTS = "*"
 """In place of a tenant, for what speaks of every one."""
 
-KINDS = (*(cls.__name__ for cls in get_args(m.CommandBody)), PUBLISHED)
+FOR_EVERY_TENANT = frozenset({PUBLISHED, ROLLED_OUT})
+"""Kinds of records that speak of all tenants: policy sets, and on which version of a workflow turns begin."""
+
+KINDS = (*(cls.__name__ for cls in get_args(m.CommandBody)), PUBLISHED, ROLLED_OUT)
 
 _ASKED = frozenset(cls.__name__ for cls in get_args(m.CommandBody) if cls not in m.INTERNAL)
-_REPORTED = frozenset(cls.__name__ for cls in m.INTERNAL if cls is not m.FireTimer)
+_OWN = frozenset(cls.__name__ for cls in (m.FireTimer, *m.BETWEEN_SESSIONS))
+_REPORTED = frozenset(cls.__name__ for cls in m.INTERNAL) - _OWN
 
 ROLES = {
     "client": _ASKED,
     "gateway": _ASKED,
     "worker": _REPORTED,
-    "processor": frozenset({m.FireTimer.__name__}),
-    "publisher": frozenset({PUBLISHED}),
+    "processor": _OWN,
+    "publisher": FOR_EVERY_TENANT,
 }
 """Which kinds of commands, or of other records, a key of this role vouches for."""
 
@@ -88,9 +92,9 @@ class Key:
         unknown = self.kinds - frozenset(KINDS)
         if unknown or not self.kinds:
             raise ValueError(f"kinds {sorted(unknown)} cannot be signed: use some of {KINDS}")
-        if PUBLISHED in self.kinds and self.tenants is not None:
+        if self.kinds & FOR_EVERY_TENANT and self.tenants is not None:
             raise ValueError(
-                f"tenants {sorted(self.tenants)}: a policy set speaks of all, so a publisher's key names none"
+                f"tenants {sorted(self.tenants)}: policy sets and rollouts speak of all, so a publisher's key names none"
             )
         if len(self.known) != SECRET_BYTES or len(self.secret or self.known) != SECRET_BYTES:
             raise ValueError(f"a key's bytes must be {SECRET_BYTES}, for {self.algorithm}")

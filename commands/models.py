@@ -8,7 +8,7 @@ wake-ups by their timer, so a repeat of those is harmless without memory.
 from __future__ import annotations
 
 from ..events.freezing import dataclass
-from ..events.records import Attribute, Failure, Payload
+from ..events.records import Attribute, Failure, Parent, Payload
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +118,27 @@ class ReleaseSession:
 
 
 @dataclass(frozen=True, slots=True)
+class ResetSession:
+    """Takes the session back to where `to_turn` had ended, with the `state` that it left (null before the first).
+
+    With `answers_again` the message of the turn that is open goes back to the head of the queue.
+    """
+
+    to_turn: int
+    state: Payload | None
+    answers_again: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PinSession:
+    """Lets turns begin on this version of the workflow from here on; null: on what rollouts say again."""
+
+    version: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class RecoverSession:
     """Says that an attempt of an activity has stalled, or (where `activity_id` is empty) the session."""
 
@@ -170,6 +191,36 @@ class CompleteJob:
     failure: Failure | None
 
 
+@dataclass(frozen=True, slots=True)
+class StartChild:
+    """From the owner of a session to that of its child: opens it with this workflow, and its first turn with this message."""
+
+    workflow: str
+    message: Payload
+    parent: Parent
+    attributes: tuple[Attribute, ...] = ()
+    tainted_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EndChild:
+    """From the owner of a child to that of the session that opened it: it has `completed`, `failed`, or was `cancelled`."""
+
+    child_id: str
+    end: str
+    result: Payload | None
+    failure: Failure | None
+    tainted_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CancelChild:
+    """From the owner of a session to that of its child: nobody waits for it any more."""
+
+    parent_id: str
+    reason: str
+
+
 CommandBody = (
     OpenSession
     | SendMessage
@@ -186,10 +237,24 @@ CommandBody = (
     | StartTurn
     | ChangeArtifact
     | CompleteJob
+    | ResetSession
+    | PinSession
     | RecoverSession
+    | StartChild
+    | EndChild
+    | CancelChild
 )
 
-INTERNAL = (CompleteActivity, FailActivity, HeartbeatActivity, ReturnActivity, FireTimer)
+REPAIRS = (CancelSession, ReleaseSession, ResetSession, PinSession, RecoverSession)
+"""What acts on a session that is held; every other command is kept until its release."""
+
+BETWEEN_SESSIONS = (StartChild, EndChild, CancelChild)
+"""What processors tell each other."""
+
+INTERNAL = (
+    *(CompleteActivity, FailActivity, HeartbeatActivity, ReturnActivity, FireTimer),
+    *BETWEEN_SESSIONS,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..events.due import awaited_by
 from ..events.records import NextValid, Obligation
-from ..events.state import OpenActivity, State, Status, awaited_by
+from ..events.state import OpenActivity, State, Status
 from ..events.verdicts import UNCERTAIN
 from . import recovering
 from .models import RecoverSession
+from .repairs import ends_told
 
 ARTIFACTS_SHOWN = 10
 """The last ones that were relied on: an event does not name a thousand."""
 
+CHILDREN_SHOWN = 20
+"""Of those that are open; the others are counted."""
+
 _CANCEL = "CancelSession"
-_TOO_LATE = frozenset({"SendMessage", "SendSignal", "StartTurn", _CANCEL})
+_TOO_LATE = frozenset(
+    {"SendMessage", "SendSignal", "StartTurn", "ResetSession", "PinSession", _CANCEL}
+)
 
 
 def next_valid(state: State) -> tuple[NextValid, ...]:
@@ -30,6 +37,8 @@ def next_valid(state: State) -> tuple[NextValid, ...]:
         NextValid("ChangeArtifact", *_change(state)),
         NextValid("CompleteJob", *_complete(state)),
         NextValid("RecoverSession", *_recover(state)),
+        NextValid("ResetSession", *_reset(state)),
+        NextValid("PinSession", *_pin(state)),
     )
 
 
@@ -54,9 +63,23 @@ def obligations(state: State) -> tuple[Obligation, ...]:
             for j in state.jobs
         ),
         *((w.step, Obligation(w.kind, w.wait_id, w.name, None, "waits")) for w in state.receives),
+        *_children(state),
     ]
     ordered = (obligation for _, obligation in sorted(owed, key=lambda pair: pair[0]))
     return (*ordered, *_to_take_back(state))
+
+
+def _children(state: State) -> Iterator[tuple[int, Obligation]]:
+    """Those that expire first, and in one line how many more there are: a park for many is no larger than for some."""
+    how = "ends, as it is cancelled" if state.undoing is not None else "expires"
+    by_expiry = sorted(state.children, key=lambda child: (child.expires_at_ms, child.step))
+    for child in by_expiry[:CHILDREN_SHOWN]:
+        due_ms = child.expires_at_ms
+        yield child.step, Obligation("child", child.child_id, child.workflow, due_ms, how)
+    more = by_expiry[CHILDREN_SHOWN:]
+    if more:
+        told = f"{len(more)} more children"
+        yield more[-1].step, Obligation("child", "", told, more[0].expires_at_ms, how)
 
 
 def _to_take_back(state: State) -> Iterator[Obligation]:
@@ -159,6 +182,22 @@ def _complete(state: State) -> tuple[bool, str]:
     if not state.jobs:
         return False, "no job is awaited"
     return True, ", ".join(f"{j.job_id} ({j.name})" for j in state.jobs)
+
+
+def _reset(state: State) -> tuple[bool, str]:
+    if why := _too_late(state, "ResetSession"):
+        return False, why
+    if not state.turn:
+        return False, "no turn has begun"
+    return True, f"to the end of turn {ends_told(state)}"
+
+
+def _pin(state: State) -> tuple[bool, str]:
+    if why := _too_late(state, "PinSession"):
+        return False, why
+    if state.pinned:
+        return True, f"turns begin on version {state.pinned}, until that is taken back"
+    return True, "turns begin on that version from then on"
 
 
 def _recover(state: State) -> tuple[bool, str]:

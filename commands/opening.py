@@ -1,16 +1,21 @@
-"""What may be asked of a session that is not there: to be opened, and nothing else."""
+"""Whether a session may be opened: by whoever asks for one, or as a child of another."""
 
 from __future__ import annotations
 
 from ..events.attributes import why_not
 from ..events.keys import why_unreachable
+from ..events.records import Attribute
+from . import children
 from . import models as m
 from .check import Refusal
 
 
-def check_unknown(command: m.Command, workflows: frozenset[str]) -> Refusal | None:
+def check_unknown(command: m.Command, workflows: frozenset[str], now_ms: int) -> Refusal | None:
     """The check for a session that does not exist: it can only be opened, with a workflow that is loaded."""
     header, body = command.header, command.body
+    if isinstance(body, m.StartChild):
+        refused = children.why_not_started(body, workflows, now_ms)
+        return Refusal(*refused) if refused else _attributes(body.attributes)
     if not isinstance(body, m.OpenSession):
         return Refusal(
             "scope",
@@ -26,5 +31,9 @@ def check_unknown(command: m.Command, workflows: frozenset[str]) -> Refusal | No
             "unknown_workflow",
             f"no workflow {body.workflow!r} is loaded here (loaded: {loaded}): open one of these, or load it",
         )
-    told = why_not(body.attributes)
+    return _attributes(body.attributes)
+
+
+def _attributes(given: tuple[Attribute, ...]) -> Refusal | None:
+    told = why_not(given)
     return Refusal("scope", "invalid_attribute", told) if told else None

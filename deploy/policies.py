@@ -9,8 +9,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
-from ..commands.identity import INSECURE, Identity
+from ..commands.identity import INSECURE, Identity, Published
 from ..commands.policy import EVERYBODY, NOBODY, Policy
 from ..events import records as r
 from ..events.codec import decode_control, encode_control
@@ -36,6 +37,16 @@ TRIES_MAX = 10
 
 VERSION_MAX = 2**63 - 1
 """What the format holds; sets may share this one, and the later counts, so that nobody can use up what there is."""
+
+
+class Seen(Protocol):
+    """Reads the control topic for what processors say that they go by."""
+
+    def take(self, record: Record) -> None:
+        """Takes one record in."""
+
+    def decides_by(self, processor: str, offset: int) -> bool:
+        """Whether this processor has told that it goes by the record at this offset, or a later one."""
 
 
 @dataclass(slots=True)
@@ -115,7 +126,9 @@ def unpublished(settings: Settings) -> Policy:
     return EVERYBODY if settings.open_policy else NOBODY
 
 
-def opened_control(log: Log, settings: Settings, name: str, identity: Identity) -> Control:
+def opened_control(
+    log: Log, settings: Settings, name: str, identity: Identity, loaded: tuple[r.Version, ...] = ()
+) -> Control:
     """What a processor of this name goes by, who believes whom `identity` does; the loop reads it."""
     from ..processors.policies.cedar import load
 
@@ -127,6 +140,7 @@ def opened_control(log: Log, settings: Settings, name: str, identity: Identity) 
         identity=identity,
         unpublished=unpublished(settings),
         now_ms=SystemClock().now_ms,
+        loaded=loaded,
     )
 
 
@@ -135,7 +149,7 @@ def show(log: Log, settings: Settings, identity: Identity) -> Shown:
     from ..processors.policies.cedar import load
 
     shown = Shown(identity, load)
-    for record in _to_the_end(log, Place(settings.topics.control, 0)):
+    for record in to_the_end(log, Place(settings.topics.control, 0)):
         shown.take(record)
     return shown
 
@@ -145,9 +159,16 @@ def publish(log: Log, settings: Settings, published: r.PolicyPublished, identity
 
     `NoKey`, and nothing is appended, where no key here vouches for it. A repeat puts the same set in force again.
     """
+    return append(log, settings, published, POLICY_KEY, f"policy/{published.version}", identity)
+
+
+def append(
+    log: Log, settings: Settings, published: Published, key: bytes, id_: str, identity: Identity
+) -> int:
+    """The same for whatever a publisher lays into the control topic, under this key."""
     encoded = encode_control(published)
     topic = settings.topics.control
-    mark = identity.sign_policy(published, topic, POLICY_KEY, encoded.value)
+    mark = identity.sign_published(published, topic, key, encoded.value)
     offsets: list[int] = []
 
     def delivered(_place: Place, offset: int, fault: LogFault | None) -> None:
@@ -158,9 +179,9 @@ def publish(log: Log, settings: Settings, published: r.PolicyPublished, identity
     try:
         producer.produce(
             topic,
-            key=POLICY_KEY,
+            key=key,
             value=encoded.value,
-            headers=[*record_headers(encoded, f"policy/{published.version}"), *mark],
+            headers=[*record_headers(encoded, id_), *mark],
             partition=0,
             delivered=delivered,
         )
@@ -215,12 +236,15 @@ def wait_until_seen(
     *,
     timeout_s: float,
     progress: Callable[[list[str]], None],
+    told_by: Seen | None = None,
+    see: str = "'wakeful policy show'",
 ) -> list[str]:
     """Returns the live processors once each decides by the set at `offset` or a later one.
 
-    `members` are those that are live now. `Stopped` names who is missing when the time is up; the set stays published.
+    `members` are those that are live now; `told_by` reads what each says, by default of policy. `Stopped` names who is
+    missing when the time is up; the set stays published.
     """
-    shown = Shown()
+    shown: Seen = Shown() if told_by is None else told_by
     limit = time.monotonic() + timeout_s
     told: list[str] | None = None
     place = Place(settings.topics.control, 0)
@@ -239,20 +263,20 @@ def wait_until_seen(
                 told = missing
                 progress(missing)
             if time.monotonic() > limit:
-                raise Stopped(Exit.NOT_IN_TIME, _late(missing, offset, timeout_s))
+                raise Stopped(Exit.NOT_IN_TIME, _late(missing, offset, timeout_s, see))
     finally:
         reader.close()
 
 
-def _late(missing: list[str], offset: int, timeout_s: float) -> str:
+def _late(missing: list[str], offset: int, timeout_s: float, see: str) -> str:
     return (
         f"published at offset {offset}, and after {timeout_s:g} s not in force yet in {', '.join(missing)}: "
-        "look at their logs ('a policy set is ignored', 'a published policy cannot be used', or they hang), then at "
-        "'wakeful policy show'"
+        f"look at their logs ('… is ignored', 'a published policy cannot be used', or they hang), then at {see}"
     )
 
 
-def _to_the_end(log: Log, place: Place) -> Iterator[Record]:
+def to_the_end(log: Log, place: Place) -> Iterator[Record]:
+    """The records of the control topic, up to the end that is there now."""
     start, end = log.ends([place], Isolation.COMMITTED)[place]
     if start == end:
         return

@@ -151,7 +151,7 @@ def run_processor(settings: Settings, app: App, ordinal: int) -> Exit:
             identity=identity,
             quotas=settings.quotas,
             pause=lambda ms: time.sleep(ms / 1000),
-            control=opened_control(log, settings, name, identity),
+            control=opened_control(log, settings, name, identity, app.loaded),
         )
 
         def stop() -> None:

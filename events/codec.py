@@ -18,6 +18,8 @@ from .records import (
     PartitionMark,
     PolicyPublished,
     PolicySeen,
+    RolloutSeen,
+    RolloutSet,
     Snapshot,
 )
 from .state import SessionState
@@ -29,7 +31,10 @@ TASKS = Codec((ActivityTask,), value_max=TASK_MAX)
 OUTCOMES = Codec((Outcome,), value_max=OUTCOME_MAX)
 ATTEMPTS = Codec((AttemptOver,), value_max=TASK_MAX)
 SNAPSHOTS = Codec((Snapshot, PartitionMark, JournalChunk), value_max=SNAPSHOT_MAX)
-CONTROL = Codec((PolicyPublished, PolicySeen), value_max=CONTROL_MAX)
+Control = PolicyPublished | PolicySeen | RolloutSet | RolloutSeen
+"""What lies in the control topic."""
+
+CONTROL = Codec(get_args(Control), value_max=CONTROL_MAX)
 STATES = Codec((SessionState,), value_max=SNAPSHOT_MAX)
 
 SINGLE_OBJECT = b"\xc3\x01"
@@ -86,14 +91,14 @@ def decode_snapshot(
     )
 
 
-def encode_control(record: PolicyPublished | PolicySeen) -> Encoded:
+def encode_control(record: Control) -> Encoded:
     """A record of the control topic as bytes."""
     return CONTROL.encode(record)
 
 
-def decode_control(value: bytes | None, headers: Headers) -> PolicyPublished | PolicySeen:
+def decode_control(value: bytes | None, headers: Headers) -> Control:
     """What a record of the control topic holds."""
-    return cast("PolicyPublished | PolicySeen", CONTROL.decode(value, fingerprint_in(headers)))
+    return cast("Control", CONTROL.decode(value, fingerprint_in(headers)))
 
 
 def encode_state(state: SessionState) -> bytes:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from . import evolve_activities as activities
 from . import evolve_approvals as approvals
+from . import evolve_children as children
 from . import evolve_compensations as compensations
 from . import evolve_jobs as jobs
 from . import evolve_receiving as receiving
+from . import evolve_repairs as repairs
 from . import records as r
 from . import state as s
 from .errors import Unfoldable
@@ -18,7 +20,18 @@ from .replacing import replace
 from .state import Head, SeenCommand, State, Status
 from .transitions import targets
 
-Obligated = approvals.Proposed | jobs.Job | r.TimerSet | r.TimerFired | r.TimerCancelled
+Holding = (
+    r.NondeterminismFound
+    | r.SessionHeld
+    | r.CommandParked
+    | r.SessionReleased
+    | r.SessionReset
+    | r.SessionPinned
+    | r.RecoveryRequested
+)
+Obligated = (
+    approvals.Proposed | jobs.Job | children.Child | r.TimerSet | r.TimerFired | r.TimerCancelled
+)
 
 
 def fold_head(head: Head, envelope: r.Envelope, event_hash: bytes) -> Head:
@@ -92,7 +105,7 @@ def evolve(state: State | None, event: r.Event) -> State:
         case r.ArtifactChanged():
             return _relied_on(state, body)
         case r.TurnCompleted():
-            return _turn_ended(state, status, body.state)
+            return repairs.left(_turn_ended(state, status, body.state), body.state)
         case r.SessionCompleted() | r.SessionFailed() | r.SessionCancelled():
             return _ended(state, status)
         case r.SessionWaiting():
@@ -105,17 +118,16 @@ def evolve(state: State | None, event: r.Event) -> State:
             return compensations.started(state, status, body)
         case r.CompensationsReleased():
             return compensations.released(state, body)
-        case r.NondeterminismFound():
-            return replace(state, status=status, hold=_diverged(body))
-        case r.SessionHeld():
-            hold = s.Hold(body.reason, body.detail)
-            return compensations.held(replace(state, status=status, hold=hold))
-        case r.CommandParked():
-            return replace(state, parked=(*state.parked, _parked(body, event.envelope)))
-        case r.SessionReleased():
-            return replace(state, status=_released(state), hold=None, parked=(), recoveries=0)
-        case r.RecoveryRequested():
-            return replace(state, recoveries=state.recoveries + (not body.activity_id))
+        case (
+            r.NondeterminismFound()
+            | r.SessionHeld()
+            | r.CommandParked()
+            | r.SessionReleased()
+            | r.SessionReset()
+            | r.SessionPinned()
+            | r.RecoveryRequested()
+        ):
+            return _evolve_hold(state, status, body, event.envelope)
         case r.SessionOpened():
             raise Unfoldable(f"the session is open already (seq {event.envelope.seq})")
         case (
@@ -133,6 +145,26 @@ def evolve(state: State | None, event: r.Event) -> State:
             return _evolve_obligation(state, status, body, event.envelope.actor)
 
 
+def _evolve_hold(state: State, status: str, body: Holding, envelope: r.Envelope) -> State:
+    """What a fact means for a session that cannot go on, or is mended by an operator."""
+    match body:
+        case r.NondeterminismFound():
+            return replace(state, status=status, hold=_diverged(body))
+        case r.SessionHeld():
+            held = replace(state, status=status, hold=s.Hold(body.reason, body.detail))
+            return compensations.held(held)
+        case r.CommandParked():
+            return replace(state, parked=(*state.parked, _parked(body, envelope)))
+        case r.SessionReleased():
+            return replace(state, status=_released(state), hold=None, parked=(), recoveries=0)
+        case r.SessionReset():
+            return repairs.reset(state, status, body)
+        case r.SessionPinned():
+            return repairs.pinned(state, body)
+        case r.RecoveryRequested():
+            return replace(state, recoveries=state.recoveries + (not body.activity_id))
+
+
 def _cannot_follow(state: State | None, event: r.Event) -> Unfoldable:
     standing, name = state.status if state else "no session", type(event.body).__name__
     return Unfoldable(f"{name} cannot follow {standing} (seq {event.envelope.seq})")
@@ -147,6 +179,7 @@ def _continued(state: State, body: r.TurnContinued) -> State:
     return replace(
         state,
         data=body.state,
+        data_version=state.workflow_version,
         steps=body.steps,
         recoveries=0,
         grants=(),
@@ -165,6 +198,16 @@ def _evolve_obligation(state: State, status: str, body: Obligated, actor: str) -
             return replace(state, status=status, timers=left)
         case r.JobAwaited() | r.JobCompleted() | r.JobFailed() | r.JobExpired() | r.JobWithdrawn():
             return jobs.evolve(state, status, body, actor)
+        case (
+            r.ChildStarted()
+            | r.ChildCompleted()
+            | r.ChildFailed()
+            | r.ChildCancelled()
+            | r.ChildExpired()
+            | r.ChildWithdrawn()
+            | r.LateChildRecorded()
+        ):
+            return children.evolve(state, status, body)
         case _:
             return approvals.evolve(state, status, body, actor)
 
@@ -172,7 +215,12 @@ def _evolve_obligation(state: State, status: str, body: Obligated, actor: str) -
 def _opened(body: r.EventBody) -> State:
     if not isinstance(body, r.SessionOpened):
         raise Unfoldable(f"{type(body).__name__} cannot be a session's first event")
-    return State(workflow=body.workflow, attributes=body.attributes)
+    return State(
+        workflow=body.workflow,
+        attributes=body.attributes,
+        parent=body.parent,
+        tainted_by=body.tainted_by,
+    )
 
 
 def _turn_started(state: State, body: r.TurnStarted) -> State:
@@ -210,6 +258,7 @@ def _turn_ended(state: State, status: str, data: r.Payload | None) -> State:
         uncertain=(),
         receives=(),
         jobs=(),
+        children=(),
         hold=None,
         parked=(),
     )
@@ -228,8 +277,12 @@ def _ended(state: State, status: str) -> State:
         attributes=(),
         attributes_before=(),
         past_jobs=(),
+        past_children=(),
         registered=(),
         undoing=None,
+        data_version=0,
+        pinned=0,
+        past_turns=(),
     )
 
 

@@ -34,7 +34,7 @@ def follow(before: State, state: State, event: r.Event) -> State:
 
 
 def started(state: State, status: str, body: r.CompensationStarted) -> State:
-    """All but what takes effects back is over; the message stays, as it says for whom that is done."""
+    """All but what takes effects back is over, and children that end; the message stays, as it says for whom that is done."""
     return replace(
         state,
         status=status,

@@ -51,6 +51,12 @@ FORBIDDEN = "forbidden"
 JOB_FAILED, JOB_EXPIRED = "job_failed", "job_expired"
 """Of an external job: whoever does it said that it will not be done, or nobody said anything in time."""
 
+CHILD_FAILED, CHILD_CANCELLED, CHILD_EXPIRED = "child_failed", "child_cancelled", "child_expired"
+"""Of a child: it failed, was cancelled by somebody else, or had not ended in time."""
+
+CHILD_NOT_STARTED = "child_not_started"
+"""It was never opened: its workflow is not loaded, or its tenant asks for too many sessions."""
+
 WORKER_STOPS = "worker_stops"
 """Why an attempt is given back: its worker ends, and has not begun it."""
 

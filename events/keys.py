@@ -22,6 +22,9 @@ JOB_TAG_BYTES = 8
 JOB_PLACE = re.compile(r"[1-9][0-9]{0,14}\.[1-9][0-9]{0,14}-[0-9a-f]{16}", re.ASCII)
 """What stands behind the session in the id of a job: turn, step, and what nobody can guess."""
 
+CHILD_TAG_BYTES = 12
+"""Of the digest in a child's id: it alone tells children apart whose parents' ids are cut."""
+
 MASK = 0xFFFFFFFF
 M = 0x5BD1E995
 SEED = 0x9747B28C
@@ -78,6 +81,16 @@ def session_of_job(job_id: str) -> str:
             "such as order-7:1.2-0123456789abcdef"
         )
     return session_id
+
+
+def child_id_of(tenant: str, session_id: str, place: str, digest_key: bytes) -> str:
+    """The session id of the child that is opened at this `turn.step`: nobody without the key can take it beforehand.
+
+    It begins with its parent's, as far as that fits, and is told from all others by the digest at its end.
+    """
+    named = f"child/{session_key(tenant, session_id).decode()}/{place}"
+    tag = f":{place}-{keyed_hash(digest_key, named.encode())[:CHILD_TAG_BYTES].hex()}"
+    return session_id[: ID_LENGTH_MAX - len(tag)] + tag
 
 
 def attempt_id(idempotency_key: str, attempt: int) -> str:

@@ -7,14 +7,14 @@ Collections are tuples in the order of the log, so that equal histories give equ
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 
 from .contracts import WAIT
 from .freezing import dataclass
-from .records import Attribute, Payload, RetryPolicy, Version
+from .past_turns import PastTurn
+from .records import Attribute, ChildEnd, Parent, Payload, RetryPolicy, Version
 from .undoing import Registered, Undoing
 
-STATE_VERSION = 12
+STATE_VERSION = 15
 """Raised when the fold changes what it stores; a snapshot of another version is ignored and refolded."""
 
 DEDUPE_MAX = 1_000
@@ -43,6 +43,15 @@ ARTIFACTS_MAX = 1_000
 
 PAST_JOBS_MAX = 64
 """Jobs remembered that are awaited no more, so that whoever completes one late is told why it is refused."""
+
+CHILDREN_MAX = 200
+"""Children of one session that are open at once: a snapshot holds them, and each that ends wakes the session."""
+
+PAST_CHILDREN_MAX = 200
+"""Children remembered that are waited for no more, so that an end that comes late is recorded once."""
+
+CHILD_DEPTH_MAX = 8
+"""Generations of children below a session that has no parent: a workflow that opens itself ends there."""
 
 MESSAGE = "message"
 """The `trigger` of a turn that a message starts."""
@@ -250,6 +259,7 @@ class OpenJob:
     step: int
     name: str
     expires_at_ms: int
+    untrusted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +269,16 @@ class PastJob:
     job_id: str
     end: str
     actor: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpenChild:
+    """A session of its own that this one has opened, and whose end it awaits until `expires_at_ms`."""
+
+    child_id: str
+    step: int
+    workflow: str
+    expires_at_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +338,13 @@ class State:
     undoing: Undoing | None = None
     recoveries: int = 0
     """Times that it was made to go on again since its stretch began."""
+    parent: Parent | None = None
+    children: tuple[OpenChild, ...] = ()
+    past_children: tuple[ChildEnd, ...] = ()
+    data_version: int = 0
+    """The version of the workflow that left `data`."""
+    pinned: int = 0
+    past_turns: tuple[PastTurn, ...] = ()
 
     @property
     def ended(self) -> bool:
@@ -337,7 +364,14 @@ class State:
     @property
     def waits(self) -> bool:
         """Whether something is owed to the session that is not an activity."""
-        return bool(self.approvals or self.timers or self.uncertain or self.receives or self.jobs)
+        return bool(
+            self.approvals
+            or self.timers
+            or self.uncertain
+            or self.receives
+            or self.jobs
+            or self.children
+        )
 
     @property
     def only_waits(self) -> bool:
@@ -356,39 +390,3 @@ class SessionState:
 
     head: Head
     state: State = dataclasses.field(default_factory=lambda: State(workflow=""))
-
-
-def next_due(
-    state: State, beats: Mapping[str, int] | None = None, now_ms: int = 0
-) -> tuple[int, str] | None:
-    """When the log's clock will next owe this session a fact, and about what; null while it is held or ended.
-
-    `beats` are the last heartbeats by activity. One that is not there counts as seen at `now_ms`: a new owner gives
-    each attempt a fresh interval.
-    """
-    if state.hold is not None or state.ended:
-        return None
-    due = [(a.deadline_ms, a.activity_id) for a in state.activities if a.withheld_ms is None]
-    due += [(a.retry_due_ms, a.activity_id) for a in state.activities if a.retry_due_ms is not None]
-    due += [
-        (silent_from(a, beats or {}, now_ms), a.activity_id) for a in state.activities if a.started
-    ]
-    due += [(a.expires_at_ms, a.proposal_id) for a in state.approvals]
-    due += [(t.due_ms, t.timer_id) for t in state.timers]
-    due += [(j.expires_at_ms, j.job_id) for j in state.jobs]
-    due += awaited_by(state)
-    return min(due, default=None)
-
-
-def awaited_by(state: State) -> list[tuple[int, str]]:
-    """Until when the effect that is taken back next may still happen, and whose it is; nothing where it is known."""
-    undoing = state.undoing
-    if undoing is None or undoing.current is not None or not state.registered:
-        return []
-    last = state.registered[-1]
-    return [] if last.over_by_ms is None else [(last.over_by_ms, last.activity_id)]
-
-
-def silent_from(activity: OpenActivity, beats: Mapping[str, int], now_ms: int) -> int:
-    """From when on a begun attempt counts as silent for too long."""
-    return beats.get(activity.activity_id, now_ms) + (activity.heartbeat_ms or 0)

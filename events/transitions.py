@@ -15,6 +15,7 @@ from .state import Status
 Row = tuple[str | None, type, str]
 
 _OPEN = (Status.OPENED, Status.RUNNING, Status.WAITING, Status.SUSPENDED, Status.RECOVERING)
+_CHILD_ENDS = (r.ChildCompleted, r.ChildFailed, r.ChildCancelled, r.ChildExpired)
 _COMPENSATES = (
     r.ApprovalGranted,
     r.ApprovalRejected,
@@ -22,8 +23,9 @@ _COMPENSATES = (
     r.ActivityResolved,
     r.ActivityCompleted,
     r.ActivityFailed,
+    *_CHILD_ENDS,
 )
-"""Ends of waits that what takes an effect back may have."""
+"""Ends of waits that what takes an effect back may have, and of children that are cancelled with it."""
 _WAIT_ENDS = (
     r.ApprovalGranted,
     r.ApprovalRejected,
@@ -35,6 +37,7 @@ _WAIT_ENDS = (
     r.JobCompleted,
     r.JobFailed,
     r.JobExpired,
+    *_CHILD_ENDS,
     r.ActivityResolved,
     r.ActivityCompleted,  # the late result of one that was uncertain; else met in Running
     r.ActivityFailed,  # the same
@@ -60,6 +63,11 @@ ROWS: tuple[Row, ...] = (
     (Status.RECOVERING, r.SessionReleased, Status.OPENED),
     (Status.RECOVERING, r.SessionReleased, Status.RUNNING),
     (Status.RECOVERING, r.SessionReleased, Status.SUSPENDED),
+    *(
+        (status, r.SessionReset, Status.SUSPENDED)
+        for status in _OPEN
+        if status != Status.OPENED  # no turn has begun, so there is nothing to go back to
+    ),
     *((status, r.SessionCancelled, Status.CANCELLED) for status in _OPEN),
     *(
         (status, r.CompensationStarted, Status.COMPENSATING)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .freezing import dataclass
-from .records import Compensation, Failure
+from .records import ChildEnd, Compensation, Failure
 
 COMPENSATIONS_MAX = 100
 """Effects that a session remembers how to take back; a workflow that needs more says now and then that they stand."""
@@ -36,7 +36,7 @@ class Undoing:
     """How far a session has come that takes back what it did, and then ends.
 
     `current` is the activity whose effect is being taken back, by `activity_id`, of which there were `attempts`. `failed`
-    says why that did not take it back, until the session is held for it.
+    says why that did not take it back, until the session is held for it. `children` are those that have ended since.
     """
 
     cause: str
@@ -49,3 +49,4 @@ class Undoing:
     activity_id: str | None = None
     attempts: int = 0
     failed: str = ""
+    children: tuple[ChildEnd, ...] = ()

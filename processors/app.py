@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ..events.records import Version
 from .activities.credentials import Provider
 from .activities.definitions import Activity
 from .workflow.definitions import Workflow
@@ -35,10 +36,20 @@ class App:
         """The activity queues in use, sorted."""
         return sorted({a.queue for a in self.activities.values()})
 
+    @property
+    def loaded(self) -> tuple[Version, ...]:
+        """Every workflow in every version, sorted: what a processor tells of itself."""
+        found = ((name, one) for name in self.workflows for one in self.workflows[name])
+        return tuple(Version(name, str(one)) for name, one in sorted(found))
+
     def newest(self, workflow: str) -> Workflow[Any] | None:
         """The highest loaded version of a workflow."""
         versions = self.workflows.get(workflow)
         return versions[max(versions)] if versions else None
+
+    def versions(self, workflow: str) -> list[int]:
+        """The loaded versions of a workflow, the lowest first."""
+        return sorted(self.workflows.get(workflow, ()))
 
     def version(self, workflow: str, version: int) -> Workflow[Any] | None:
         """That very version, or null where it is not loaded."""

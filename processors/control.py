@@ -1,11 +1,11 @@
-"""The control topic, read beside a processor's work: which policy is in force, and up to where that is known.
+"""The control topic, read beside a processor's work: which policy and rollouts are in force, and up to where that is known.
 
 It is read to its end before the first command is decided, then looked at between transactions. A record that cannot be
 read, or a set that cannot be loaded, is reported and the last good one stays in force; where there was none, nobody may.
 A set that no publisher vouches for, or that is older than the one in force, is reported and changes nothing at all:
 whoever can write to the topic must be able neither to decide nor to stop others. Where the only set is one whose key was
 revoked since, nobody may: there was a policy, and what it said is not known any more.
-What a processor decides by it tells the control topic itself, under its own name, so that a publisher can wait for it.
+What a processor goes by it tells the control topic itself, under its own name, so that a publisher can wait for it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import structlog
 
 from ..commands.identity import Identity
 from ..commands.policy import POLICY_ERROR, PUBLISH, Everybody, Nobody, Policy
+from ..commands.rollouts import SET, Rollouts
 from ..events import records as r
 from ..events.codec import encode_control
 from ..events.headers import record_headers
@@ -31,6 +32,7 @@ from ..events.log.protocol import (
 )
 from ..events.topics import Topics
 from .published import Ignored, Unusable, read_policy
+from .rollouts import RolloutTable, is_rollout, rollout_seen_key
 
 POLICY_KEY = b"policy"
 SEEN_PREFIX = "policy-seen/"
@@ -75,8 +77,12 @@ class Control:
         identity: Identity,
         unpublished: Policy,
         now_ms: Callable[[], int],
+        loaded: tuple[r.Version, ...] | None = None,
     ) -> None:
-        """`unpublished` is in force while no set is; `name` is the processor's; `identity` judges who may publish."""
+        """`unpublished` is in force while no set is; `name` is the processor's; `identity` judges who may publish.
+
+        `loaded` are its workflows, each version an entry: told with the rollouts it goes by, and not told where null.
+        """
         self.policy = unpublished
         self.offset = 0
         self._log = log
@@ -90,6 +96,14 @@ class Control:
         self._version: int | None = None
         self._in_force: tuple[int, bytes | None] | None = None
         self._told: tuple[int, bytes | None] | None = None
+        self._table = RolloutTable(identity)
+        self._loaded = loaded
+        self._told_rollouts: int | None = None
+
+    @property
+    def rollouts(self) -> Rollouts:
+        """In force, by workflow."""
+        return self._table.in_force
 
     def open(self) -> None:
         """Reads to the end that is there now; `LogFault` where that is not to be had."""
@@ -105,7 +119,8 @@ class Control:
                 self._take(item)
 
     def tell(self, producer: Producer) -> None:
-        """Says which set is in force, once for each; what is not delivered is said again."""
+        """Says which set is in force, and up to which rollout, once for each; what is not delivered is said again."""
+        self._tell_rollouts(producer)
         said = self._in_force
         if said is None or said == self._told:
             return
@@ -122,6 +137,26 @@ class Control:
             key=seen_key(self._name),
             value=encoded.value,
             headers=record_headers(encoded, f"{self._name}/{offset}"),
+            partition=0,
+            delivered=delivered,
+        )
+
+    def _tell_rollouts(self, producer: Producer) -> None:
+        said = self._table.offset
+        if self._loaded is None or said == self._told_rollouts:
+            return
+
+        def delivered(_place: Place, _offset: int, fault: LogFault | None) -> None:
+            if fault is not None and self._told_rollouts == said:
+                self._told_rollouts = None
+
+        encoded = encode_control(r.RolloutSeen(self._name, said, self._loaded, self._now_ms()))
+        self._told_rollouts = said
+        producer.produce(
+            self._topic,
+            key=rollout_seen_key(self._name),
+            value=encoded.value,
+            headers=record_headers(encoded, f"{self._name}/rollouts/{said}"),
             partition=0,
             delivered=delivered,
         )
@@ -147,6 +182,8 @@ class Control:
 
     def _take(self, record: Record) -> None:
         self.offset = record.offset + 1
+        if is_rollout(record):
+            self._take_rollout(record)
         if record.key != POLICY_KEY:
             return
         match read_policy(record, self._identity, self._version):
@@ -160,6 +197,18 @@ class Control:
                 logger.warning("the policy was taken back", offset=record.offset)
             case published:
                 self._go_by(record, published)
+
+    def _take_rollout(self, record: Record) -> None:
+        why = self._table.take(record)
+        if not why:
+            logger.info("rollout in force", key=(record.key or b"").decode(), offset=record.offset)
+            return
+        logger.error(
+            "a rollout is ignored, what is in force stays",
+            offset=record.offset,
+            why=why,
+            next_step=f"see who may write to {self._topic}; what shall hold is set with {SET}",
+        )
 
     def _ignore(self, record: Record, one: Ignored) -> None:
         logger.error(

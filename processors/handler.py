@@ -6,11 +6,10 @@ thing here is encoding, since an event's hash is over its bytes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 
-from ..commands import compensating
+from ..commands import children, compensating
 from ..commands import models as m
 from ..commands.actors import ENGINE, WORKFLOW
 from ..commands.check import Facts, Refusal
@@ -20,6 +19,7 @@ from ..commands.identity import INSECURE, Identity, disowned
 from ..commands.next_valid import next_valid, obligations
 from ..commands.opening import check_unknown
 from ..commands.policy import Policy
+from ..commands.rollouts import NO_ROLLOUTS, Rollouts
 from ..commands.wire import COMMANDS
 from ..events import records as r
 from ..events.codec import EVENTS, Encoded
@@ -27,16 +27,19 @@ from ..events.evolve import fold_head
 from ..events.hashing import event_hash
 from ..events.payloads import storable_text
 from ..events.shown import name_of, said
-from ..events.state import ParkedCommand, SessionState, State, Status
+from ..events.state import ParkedCommand, SessionState
 from .app import App
+from .between import commands_of
 from .effects import task_of
 from .fitting import fitting
 from .gate import look
-from .in_hand import InHand, NothingNoted, ProcessDied
+from .in_hand import InHand, NothingNoted, hold_reason
+from .kept import heard_now, uses_up, waits_for_another
 from .proposals import OpenProposals
 from .session import WORKFLOW_ENDS, Received, Session, Stamped
 from .stamping import envelope_of
-from .workflow.advance import Position, advance, withdrawals
+from .workflow.advance import advance, withdrawals
+from .workflow.choosing import Position
 from .workflow.errors import WorkflowSpins, WorkflowStuck
 
 FACTS_PER_COMMAND_MAX = 5_000
@@ -93,9 +96,11 @@ class CommandHandler:
         """From now on asks it about what was kept: whether the key that vouched for it still counts."""
         self._identity = identity
 
-    def go_by(self, policy: Policy, control_offset: int) -> None:
-        """From now on decides by this policy, in force at this end of the control topic; between transactions."""
-        self._facts = replace(self._facts, policy=policy, control_offset=control_offset)
+    def go_by(self, policy: Policy, control_offset: int, rollouts: Rollouts = NO_ROLLOUTS) -> None:
+        """From now on decides by these, in force at this end of the control topic; between transactions."""
+        self._facts = replace(
+            self._facts, policy=policy, control_offset=control_offset, rollouts=rollouts
+        )
 
     def handle(self, session: Session, received: Received) -> tuple[list[Stamped], Refusal | None]:
         """The events that follow, applied to `session`; a refusal where nothing may be recorded."""
@@ -112,7 +117,7 @@ class CommandHandler:
             self._go_back(session, before)
             named = "" if isinstance(error, WorkflowSpins) else f"{name_of(type(error))}: "
             told = storable_text(f"{named}{said(error)}", FAULT_MAX)
-            return run.out, self._hold_broken(session, run, _reason(error), told)
+            return run.out, self._hold_broken(session, run, hold_reason(error), told)
         finally:
             self._in_hand.ends()
         if refusal is not None and run.out:
@@ -137,14 +142,9 @@ class CommandHandler:
             self._handle_broken(session, run)
             return None
         if session.state is None:
-            refusal = check_unknown(command, frozenset(self._app.workflows))
-            if refusal is None and isinstance(command.body, m.OpenSession):
-                self._record(
-                    session,
-                    run,
-                    r.SessionOpened(command.body.workflow, command.body.attributes),
-                    command.header.actor,
-                )
+            refusal = check_unknown(command, frozenset(self._app.workflows), run.now_ms)
+            if refusal is None:
+                self._open(session, run)
             return refusal
         session.listen(run.now_ms)
         self._go_on(session, run)
@@ -155,16 +155,33 @@ class CommandHandler:
         decided = decide(folded, command, hashed or b"", encoded, run.now_ms, proposals)
         if isinstance(decided, Refusal):
             return decided
-        parked = session.state.parked if isinstance(command.body, m.ReleaseSession) else ()
+        parked = heard_now(session.state.parked, command.body)
         for body in fitting(session.state, command, decided, self._app, self._facts):
             self._record(session, run, body, command.header.actor)
         if isinstance(command.body, m.HeartbeatActivity):
             session.heard(command.body.activity_id, command.body.attempt, run.now_ms)
-        if decided and isinstance(decided[0], r.SessionReleased):
+        if decided and isinstance(decided[0], _LETS_ON):
             self._decide_parked(session, run, parked)
             self._fire_due(session, run, run.now_ms)
+        elif decided and isinstance(decided[0], r.CancellationRequested):
+            self._decide_parked(session, run, parked)
         self._park_if_waiting(session, run)
         return None
+
+    def _open(self, session: Session, run: _Run) -> None:
+        """A new session; a child begins its first turn at once, for whomever its parent acts."""
+        header, body = run.received.command.header, run.received.command.body
+        match body:
+            case m.OpenSession():
+                opened = r.SessionOpened(body.workflow, body.attributes)
+                self._record(session, run, opened, header.actor)
+            case m.StartChild():
+                self._record(session, run, children.opened(body), header.actor)
+                message = r.MessageReceived(header.command_id, body.message)
+                self._record(session, run, message, header.on_behalf_of or header.actor)
+                self._park_if_waiting(session, run)
+            case _:
+                pass  # nothing else opens one
 
     def _proposals(self, session: Session, now_ms: int) -> OpenProposals:
         return OpenProposals(self._app, self._facts, session.tenant, session.journal, now_ms)
@@ -244,7 +261,7 @@ class CommandHandler:
             if isinstance(body, r.SessionFailed) and session.state is not None:
                 body = compensating.instead_of(session.state, body)
             if isinstance(body, _LETS_GO) and session.state is not None:
-                for withdrawal in withdrawals(session.state):
+                for withdrawal in withdrawals(session.state, body):
                     self._stamp(session, run, withdrawal, actor)
             body, at_once = look(session, self._app, self._facts, run.now_ms, body)
             event = self._stamp(session, run, body, actor)
@@ -257,7 +274,7 @@ class CommandHandler:
             work.extend((body, ENGINE) for body in reversed(at_once))
             if not work and session.state is not None and session.broken is None:
                 owed = session.owed(run.now_ms)
-                if owed is not None and not (tired and _uses_up(owed)):
+                if owed is not None and not (tired and uses_up(owed)):
                     work.append((owed, ENGINE))
 
     def _go_on(self, session: Session, run: _Run) -> None:
@@ -277,7 +294,7 @@ class CommandHandler:
         run.counted_from = len(run.out)
 
     def _stamp(self, session: Session, run: _Run, body: r.EventBody, actor: str) -> r.Event:
-        head = session.head
+        head, before = session.head, session.state
         envelope = envelope_of(
             session,
             run.received,
@@ -294,7 +311,8 @@ class CommandHandler:
         session.head = fold_head(head, envelope, hashed)
         if session.broken is None:
             session.fold(event)
-        run.out.append(Stamped(event, encoded, task_of(event, requested, session.state)))
+        task = task_of(event, requested, session.state)
+        run.out.append(Stamped(event, encoded, task, commands_of(event, before)))
         return event
 
     def _advance(self, session: Session, event: r.Event) -> list[r.EventBody]:
@@ -309,7 +327,7 @@ class CommandHandler:
 
     def _park_if_waiting(self, session: Session, run: _Run) -> None:
         state = session.state
-        if state is not None and (state.only_waits or _waits_for_another(state, run.out)):
+        if state is not None and (state.only_waits or waits_for_another(state, run.out)):
             body = r.SessionWaiting(state.turn, obligations(state), next_valid(state))
             self._record(session, run, body, ENGINE)
 
@@ -317,20 +335,20 @@ class CommandHandler:
         """A session whose history does not fold keeps every command; a cancellation still ends it."""
         command = run.received.command
         told, kind = session.broken or "", type(command.body).__name__
-        if isinstance(command.body, m.FireTimer):
+        if isinstance(command.body, m.FireTimer | m.StartChild):
             return
         kept = self._kept(session, run)
         if not session.announced:
             session.announced = run.by_clock = True
             self._stamp(session, run, r.SessionHeld("does_not_fold", told), ENGINE)
             run.by_clock = False
-        if isinstance(command.body, m.CancelSession):
+        if isinstance(command.body, m.CancelSession | m.CancelChild):
             self._stamp(
                 session, run, r.CancellationRequested(command.body.reason), command.header.actor
             )
             ended = self._stamp(session, run, r.SessionCancelled((), (), ()), command.header.actor)
             session.fold(ended)
-        elif isinstance(command.body, m.ReleaseSession):
+        elif isinstance(command.body, m.ReleaseSession | m.ResetSession):
             again = f"the history still does not fold ({told}): deploy code that folds it, restart, release again"
             refusal = r.CommandRefused(kind, "freshness", "does_not_fold", again)
             self._stamp(session, run, refusal, command.header.actor)
@@ -364,30 +382,6 @@ class CommandHandler:
         return None
 
 
-_LETS_GO = (*WORKFLOW_ENDS, r.CompensationStarted)
-
-
-def _reason(error: BaseException) -> str:
-    """What a hold is called that comes from outside of the workflow's own errors."""
-    match error:
-        case WorkflowStuck():
-            return "workflow_stuck"
-        case WorkflowSpins():
-            return "workflow_spins"
-        case ProcessDied():
-            return "process_died"
-        case _:
-            return "engine_fault"
-
-
-def _waits_for_another(state: State, out: Sequence[Stamped]) -> bool:
-    """Whether a parked session was given another proposal to wait for, in the place of its own."""
-    return state.status == Status.WAITING and any(
-        isinstance(one.event.body, r.ApprovalRequested) and one.event.body.supersedes is not None
-        for one in out
-    )
-
-
-def _uses_up(owed: r.EventBody) -> bool:
-    """Whether this delivery takes something that was kept, so that there are only so many of them."""
-    return not isinstance(owed, r.InboxTaken) or bool(owed.messages)
+_LETS_GO = (*WORKFLOW_ENDS, r.CompensationStarted, r.SessionReset)
+_LETS_ON = (r.SessionReleased, r.SessionReset)
+"""Facts after which what was kept while the session was held is decided."""

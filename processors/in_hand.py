@@ -13,6 +13,8 @@ import struct
 from pathlib import Path
 from typing import Protocol
 
+from .workflow.errors import WorkflowSpins, WorkflowStuck
+
 DEATHS_MAX = 3
 """A command that was in hand so many times running when the process died is decided no more."""
 
@@ -74,3 +76,16 @@ class NotedInHand:
     def ends(self) -> None:
         """See `InHand`."""
         _NOTE.pack_into(self._page, 0, *_NOTHING)
+
+
+def hold_reason(error: BaseException) -> str:
+    """What a hold is called that comes from outside of the workflow's own errors."""
+    match error:
+        case WorkflowStuck():
+            return "workflow_stuck"
+        case WorkflowSpins():
+            return "workflow_spins"
+        case ProcessDied():
+            return "process_died"
+        case _:
+            return "engine_fault"

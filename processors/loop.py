@@ -170,6 +170,8 @@ class Loop:
                 records = []
             elif not records:
                 self._look_for_stalls()
+                for partition in self._partitions.values():
+                    partition.pass_marks()
             yield from self._restore(group)
             by_partition = self._by_partition(group, records)
             self._look(wakes)
@@ -187,7 +189,8 @@ class Loop:
         """What the next transaction goes by; it holds for all of it. Told only once nothing goes by what was before."""
         if self._control is not None:
             self._control.look()
-            self._handler.go_by(self._control.policy, self._control.offset)
+            control = self._control
+            self._handler.go_by(control.policy, control.offset, control.rollouts)
             self._control.tell(producer)
 
     def _transact(self, group: Group, by_partition: dict[Partition, list[Record]]) -> Iterator[str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from ..commands.check import Refusal
 from ..commands.identity import INSECURE, Identity
 from ..commands.models import INTERNAL, Command
-from ..commands.wire import command_hash, read_command
+from ..commands.wire import command_hash, encode_command, read_command
 from ..events import freezing
 from ..events import records as r
 from ..events.codec import ATTEMPTS, SNAPSHOTS, encode_outcome, encode_task
@@ -29,6 +29,7 @@ from ..events.headers import (
 from ..events.keys import chunk_key, mark_key, partition_of, session_key, task_key
 from ..events.log.protocol import Headers, Record
 from ..events.topics import Topics
+from .between import refused
 from .effects import outcome_of, over_of, refused_outcome
 from .handler import CommandHandler
 from .partition import Partition
@@ -36,6 +37,9 @@ from .quotas import Quotas, Trial, over_quota
 from .session import Parts, Received, Session, Stamped
 from .snapshots import chunks_of, snapshot_of, void_keys, written_parts
 from .store import Change, TailEvent, encode_base
+
+IDENTITY = "identity"
+"""What fails this check was said by nobody we know: nobody is told of it but its sender."""
 
 MARK_EVERY_EVENTS = 1_000
 """Events between two partition marks: a recovery without a store reads at most about that much too much."""
@@ -207,13 +211,27 @@ class Folder:
                     counted=False,
                 )
             )
+        for command in stamped.commands:
+            folded.outputs.append(self._command(command, trace))
         outcome = outcome_of(event)
         if outcome is not None:
             outcome_id = f"{key.decode()}/{seq}"
             folded.outputs.append(self._outcome(key, outcome, outcome_id, number, trace))
 
+    def _command(self, command: Command, trace: bytes | None) -> Output:
+        """What another session is told: signed by the key of this processor, in the transaction of what it follows from."""
+        header, topic = command.header, self._topics.commands
+        key, encoded = session_key(header.tenant, header.session_id), encode_command(command)
+        headers = record_headers(encoded, f"{key.decode()}/{header.command_id}", trace)
+        headers.extend(self._identity.sign(command, topic, key, encoded.value))
+        return Output(topic, key, encoded.value, headers, None, counted=False)
+
     def _refuse(self, folded: Folded, record: Record, command: Command, refusal: Refusal) -> None:
         """A refusal that leaves no event: strangers cannot grow a history, nor, by sending many, the outcomes."""
+        if refusal.check != IDENTITY:
+            told = refused(command, refusal.reason, refusal.detail, record.timestamp_ms)
+            if told is not None:
+                folded.outputs.append(self._command(told, _traceparent(record)))
         tenant = command.header.tenant if refusal.reason == OVER_QUOTA else None
         if not self._turn_away(folded, record, refusal.reason, refusal.detail, tenant):
             return

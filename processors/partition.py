@@ -26,6 +26,7 @@ from ..events.log.protocol import (
     Group,
     Isolation,
     Log,
+    LogFault,
     NotYet,
     OffsetGone,
     Place,
@@ -48,6 +49,9 @@ from .store import (
 
 SLICE_RECORDS = 500
 """Events folded between two looks at the other partitions."""
+
+LOOKS_MAX = 5
+"""Times that a second reader is asked whether a record is there; one that hears nothing proves nothing."""
 
 SLICE_MS = 50
 """How long a slice waits for the log."""
@@ -130,6 +134,29 @@ class Partition:
         self._live.shrink()
         with self._droppable_store():
             self.store.write(changes, position=position, open_from=open_from, cause_high=cause_high)
+
+    def pass_marks(self) -> None:
+        """Notes that all commands were read that were there when it was assigned, where only marks of transactions are left.
+
+        Asked when nothing came for a while: a mark has an offset, too, and is never delivered. An answer that is not to be
+        had is asked for again.
+        """
+        if not self.ready or self.next_offset >= self.commands_end:
+            return
+        reader = self._log.reader(Isolation.COMMITTED)
+        try:
+            reader.assign({self.places.commands: self.next_offset})
+            for _ in range(LOOKS_MAX):
+                taken, end = _split(reader.poll(1, SLICE_MS))
+                if taken and taken[0].offset < self.commands_end:
+                    return
+                if taken or (end is not None and end.offset >= self.commands_end):
+                    self.commands_end = self.next_offset
+                    return
+        except LogFault as fault:
+            logger.debug("nobody can say whether all was read", fault=str(fault))
+        finally:
+            reader.close()
 
     def low_offset(self) -> int:
         """Every event below this offset is in a snapshot, or in a chunk beside one."""

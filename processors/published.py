@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ..commands.check import Refusal
 from ..commands.identity import Identity
-from ..commands.keyring import REVOKED_KEY
+from ..commands.keyring import PUBLISHED, REVOKED_KEY
 from ..events.codec import decode_control
 from ..events.errors import Undecodable
 from ..events.log.protocol import Record
@@ -43,7 +43,7 @@ def read_policy(
     An equal version counts: two people may publish at once, and the later record holds.
     """
     published, told = _decoded(record)
-    found = identity.check_policy(published, record)
+    found = identity.check_published(published, record, PUBLISHED)
     if isinstance(found, Refusal):
         revoked = published if found.reason == REVOKED_KEY else None
         version = revoked.version if revoked is not None else None

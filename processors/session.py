@@ -10,9 +10,10 @@ from ..commands.decide import deliverable
 from ..events import freezing
 from ..events import records as r
 from ..events.codec import Encoded
+from ..events.due import next_due
 from ..events.errors import Corrupt, Unfoldable
 from ..events.evolve import evolve, fold_head
-from ..events.state import Head, SessionState, State, Status, next_due
+from ..events.state import Head, SessionState, State, Status
 from .journal import Journal
 from .workflow.driver import Stretch
 from .workflow.facts import STARTS
@@ -40,11 +41,13 @@ class Received:
 
 @freezing.dataclass(frozen=True, slots=True)
 class Stamped:
-    """An event with its bytes, ready to be appended, and the attempt that it dispatches to workers, if any."""
+    """An event with its bytes, ready to be appended; the attempt that it dispatches to workers, if any, and the commands
+    that it sends to other sessions."""
 
     event: r.Event
     encoded: Encoded
     task: r.ActivityTask | None = None
+    commands: tuple[m.Command, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +129,8 @@ class Session:
     def fold(self, event: r.Event) -> None:
         """The body fold and the journal."""
         if isinstance(event.body, r.SessionCancelled) and self.broken is not None:
-            self.state = State(workflow="", status=Status.CANCELLED)
+            parent = None if self.state is None else self.state.parent
+            self.state = State(workflow="", status=Status.CANCELLED, parent=parent)
             self.broken, self.journal = None, Journal()
             self.rebase()
             return
@@ -184,7 +188,7 @@ class Session:
         return deliverable(state) or next_
 
     def next_due(self) -> tuple[int, str] | None:
-        """When a wake-up is owed, and for what; see `events.state.next_due`."""
+        """When a wake-up is owed, and for what; see `events.due.next_due`."""
         if self.state is None or self.broken is not None:
             return None
         if self.stopped_short:
@@ -262,7 +266,7 @@ class Session:
 
 
 WORKFLOW_ENDS = (r.TurnCompleted, r.SessionCompleted, r.SessionFailed)
-TURN_ENDS = (*WORKFLOW_ENDS, r.SessionCancelled)
+TURN_ENDS = (*WORKFLOW_ENDS, r.SessionCancelled, r.SessionReset)
 BASES = (*TURN_ENDS, r.TurnContinued, r.CompensationStarted)
 """Facts that leave nothing to remember but the folds, and what a stretch began with."""
 _JOURNALLED = (Status.RUNNING, Status.COMPENSATING)

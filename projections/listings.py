@@ -93,7 +93,7 @@ SESSIONS = Listing(
     "sessions",
     "sessions",
     "session_id, workflow, workflow_version, status, held_reason, turn, trigger, waiting_for, opened_by, opened_at, "
-    "updated_at, messages, refusals, cancel_reason, attributes, seq, escaped",
+    "updated_at, messages, refusals, cancel_reason, attributes, parent, seq, escaped",
     (
         Route((), _BY_UPDATE, "updated"),
         Route((), ("opened_at_ms", "session_id"), "opened"),
@@ -243,4 +243,29 @@ JOBS = Listing(
 )
 """Those that are awaited, with the next to expire first; of one session all of them."""
 
-LISTINGS = (SESSIONS, APPROVALS, LEDGER, REFUSALS, JOBS)
+CHILDREN = Listing(
+    "children",
+    "children",
+    "session_id, child_id, turn, step, workflow, status, started_at, expires_at, ended_at, result_digest, failure, "
+    "tainted_by, late_end, seq, escaped",
+    (
+        Route(
+            ("open",),
+            ("expires_at_ms", "session_id", "child_id"),
+            "expires",
+            descending=False,
+            where="status = 'open'",
+        ),
+        Route(
+            ("session_id",),
+            ("turn", "step", "child_id"),
+            descending=False,
+            where=_equal("session_id"),
+        ),
+    ),
+    MappingProxyType({"expires": "expires_at_ms"}),
+    frozenset({"expires_at_ms", "turn", "step"}),
+)
+"""The open ones with the next to expire first; of one session in the order of its steps."""
+
+LISTINGS = (SESSIONS, APPROVALS, LEDGER, REFUSALS, JOBS, CHILDREN)

@@ -11,6 +11,10 @@ from .rows import OUTCOMES, Change
 from .values import Values
 
 ASKED: dict[type, str] = {
+    r.ChildCompleted: "EndChild",
+    r.ChildFailed: "EndChild",
+    r.ChildCancelled: "EndChild",
+    r.LateChildRecorded: "EndChild",
     r.SessionOpened: "OpenSession",
     r.MessageReceived: "SendMessage",
     r.TriggerReceived: "StartTurn",
@@ -25,6 +29,8 @@ ASKED: dict[type, str] = {
     r.JobFailed: "CompleteJob",
     r.CancellationRequested: "CancelSession",
     r.SessionReleased: "ReleaseSession",
+    r.SessionReset: "ResetSession",
+    r.SessionPinned: "PinSession",
     r.RecoveryRequested: "RecoverSession",
     r.ActivityStarted: "HeartbeatActivity",
     r.ActivityProgressed: "HeartbeatActivity",
@@ -35,6 +41,15 @@ ASKED: dict[type, str] = {
     r.ActivityUncertain: "FailActivity",
 }
 """Facts that say what was asked: the kind of the command. Of an activity only those that a worker reported."""
+
+CHILD_CHANNEL = "child"
+"""By which door comes what sessions tell each other."""
+
+_BETWEEN: dict[type, str] = {
+    r.SessionOpened: "StartChild",
+    r.MessageReceived: "StartChild",
+    r.CancellationRequested: "CancelChild",
+}
 
 _CLOSER = frozenset(
     {
@@ -57,6 +72,8 @@ def record(envelope: r.Envelope, body: r.EventBody) -> Change:
     row["decided_at_ms"] = envelope.at_ms
     outcome.text("command_id", cause.command_id)
     asked = ASKED.get(type(body))
+    if envelope.channel == CHILD_CHANNEL:
+        asked = _BETWEEN.get(type(body), asked)
     if type(body) in _CLOSER:
         asked = _looked_into(outcome, envelope, body, asked)
     if asked is not None:

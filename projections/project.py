@@ -7,7 +7,7 @@ as well. No clock and no look-up: what a change needs is in the event. A key tha
 from __future__ import annotations
 
 from ..events import records as r
-from . import approvals, attributes, jobs, ledger, outcomes, sessions, timers
+from . import approvals, attributes, children, jobs, ledger, outcomes, sessions, timers
 from .rows import SESSIONS, Change
 from .sessions import WAITS_FOR_NOTHING
 from .values import Values
@@ -26,6 +26,7 @@ _Noted = (
     | r.SignalAwaited
     | r.InboxAwaited
     | r.WaitWithdrawn
+    | r.SessionPinned
 )
 
 _Told = sessions.Said | sessions.Ended | sessions.Held | r.SignalDelivered | r.InboxTaken | _Noted
@@ -82,6 +83,10 @@ def project(event: r.Event) -> list[Change]:
             return [_noted(session, envelope), outcome, jobs.record(envelope, body)]
         case r.JobCompleted() | r.JobFailed() | r.JobExpired():
             return [_goes_on(session, envelope), outcome, jobs.record(envelope, body)]
+        case r.ChildStarted() | r.ChildWithdrawn() | r.LateChildRecorded():
+            return [_noted(session, envelope), outcome, children.record(envelope, body)]
+        case r.ChildCompleted() | r.ChildFailed() | r.ChildCancelled() | r.ChildExpired():
+            return [_goes_on(session, envelope), outcome, children.record(envelope, body)]
         case r.TimerFired():
             return [_goes_on(session, envelope), outcome, timers.record(envelope, body)]
         case r.TimerSet() | r.TimerCancelled():
@@ -114,6 +119,7 @@ def _told(session: Values, envelope: r.Envelope, body: _Told) -> Change:
             r.NondeterminismFound()
             | r.SessionHeld()
             | r.SessionReleased()
+            | r.SessionReset()
             | r.RecoveryRequested()
             | r.CommandParked()
             | r.CommandRefused()

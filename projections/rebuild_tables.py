@@ -26,6 +26,7 @@ _FOLD = (
         "approvals",
         "attributes",
         "chains",
+        "children",
         "escaping",
         "jobs",
         "ledger",

@@ -22,6 +22,7 @@ LEDGER = "ledger"
 TIMERS = "timers"
 ATTRIBUTES = "attributes"
 JOBS = "jobs"
+CHILDREN = "children"
 OUTCOMES = "outcomes"
 STRETCHES = "stretches"
 ESCAPED = "escaped"
@@ -84,6 +85,8 @@ TABLES: Mapping[str, Table] = {
                 "refusals": "integer",
                 "command_offset": "bigint",
                 "attributes": "jsonb",
+                "parent": "text",
+                "inherited_taint": "jsonb",
                 **dict.fromkeys(PLACES, "bigint"),
                 **_COMMON,
             },
@@ -193,6 +196,24 @@ TABLES: Mapping[str, Table] = {
             },
         ),
         Table(
+            CHILDREN,
+            {**_SESSION, "child_id": "text"},
+            {
+                "turn": "integer",
+                "step": "integer",
+                "workflow": "text",
+                "status": "text",
+                "started_at_ms": "bigint",
+                "expires_at_ms": "bigint",
+                "ended_at_ms": "bigint",
+                "result_digest": "text",
+                "failure": "jsonb",
+                "tainted_by": "jsonb",
+                "late_end": "text",
+                **_COMMON,
+            },
+        ),
+        Table(
             ATTRIBUTES,
             {**_SESSION, "names": "text"},
             {"kind": "text", "value": "text", "term": "text", "since_ms": "bigint", **_COMMON},
@@ -227,6 +248,8 @@ _COUNTS = {
     "recovered": False,
     "untrusted": False,
     "because": "[]",
+    "tainted_by": "[]",
+    "inherited_taint": "[]",
     ESCAPED: "",
     "waiting_for": "[]",
     "attributes": "{}",

@@ -97,6 +97,8 @@ CREATE TABLE IF NOT EXISTS {tables}.sessions (
     refusals integer NOT NULL,
     command_offset bigint NOT NULL,
     attributes jsonb NOT NULL,
+    parent text,
+    inherited_taint jsonb NOT NULL,
     stretch_seq bigint NOT NULL,
     stretch_offset bigint NOT NULL,
     event_offset bigint NOT NULL,
@@ -120,6 +122,7 @@ CREATE INDEX IF NOT EXISTS sessions_wait_uncertain ON {tables}.sessions (tenant,
 CREATE INDEX IF NOT EXISTS sessions_wait_signal ON {tables}.sessions (tenant, updated_at_ms, session_id) WHERE waits & 16 <> 0;
 CREATE INDEX IF NOT EXISTS sessions_wait_inbox ON {tables}.sessions (tenant, updated_at_ms, session_id) WHERE waits & 32 <> 0;
 CREATE INDEX IF NOT EXISTS sessions_wait_job ON {tables}.sessions (tenant, updated_at_ms, session_id) WHERE waits & 64 <> 0;
+CREATE INDEX IF NOT EXISTS sessions_wait_child ON {tables}.sessions (tenant, updated_at_ms, session_id) WHERE waits & 128 <> 0;
 
 -- Where a session's events lie, but for the newest stretch, which is in the session's row: see `stretches`.
 CREATE TABLE IF NOT EXISTS {tables}.stretches (
@@ -258,6 +261,29 @@ CREATE TABLE IF NOT EXISTS {tables}.jobs (
 );
 CREATE INDEX IF NOT EXISTS jobs_open ON {tables}.jobs (tenant, expires_at_ms, session_id, job_id) WHERE status = 'awaited';
 CREATE INDEX IF NOT EXISTS jobs_open_by_name ON {tables}.jobs (tenant, name, expires_at_ms, session_id, job_id) WHERE status = 'awaited';
+
+-- Children: sessions that another one has opened, in whose key they stand here.
+CREATE TABLE IF NOT EXISTS {tables}.children (
+    tenant text COLLATE "C" NOT NULL,
+    session_id text COLLATE "C" NOT NULL,
+    child_id text COLLATE "C" NOT NULL,
+    turn integer,
+    step integer,
+    workflow text,
+    status text,
+    started_at_ms bigint,
+    expires_at_ms bigint,
+    ended_at_ms bigint,
+    result_digest text,
+    failure jsonb,
+    tainted_by jsonb NOT NULL,
+    late_end text,
+    seq bigint NOT NULL,
+    escaped text NOT NULL,
+    PRIMARY KEY (tenant, session_id, child_id)
+);
+CREATE INDEX IF NOT EXISTS children_open ON {tables}.children (tenant, expires_at_ms, session_id, child_id) WHERE status = 'open';
+CREATE INDEX IF NOT EXISTS children_in_order ON {tables}.children (tenant, session_id, turn, step, child_id);
 
 -- By what sessions are found: a row for each attribute, and for each pair of them, under its names. Its term is null once it holds
 -- no more. Rows change with their attribute alone, and not with each event, so a page is in the order of that.

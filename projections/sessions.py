@@ -20,6 +20,7 @@ WAITS = {
     "signal": 16,
     "inbox": 32,
     "job": 64,
+    "child": 128,
 }
 """Each kind of wait as a bit of the column `waits`, for which there are indexes."""
 
@@ -42,6 +43,7 @@ Held = (
     r.NondeterminismFound
     | r.SessionHeld
     | r.SessionReleased
+    | r.SessionReset
     | r.RecoveryRequested
     | r.CommandParked
     | r.CommandRefused
@@ -78,6 +80,9 @@ def said(session: Values, envelope: r.Envelope, body: Said) -> Change:
             session.text("workflow", body.workflow)
             if body.attributes:
                 attributes.told(session, body.attributes)
+            if body.parent is not None:
+                row["parent"] = body.parent.session_id
+                session.put("inherited_taint", escaping.value(list(body.tainted_by)))
     return session.change(SESSIONS, heard=envelope.cause.offset)
 
 
@@ -150,6 +155,9 @@ def held(session: Values, envelope: r.Envelope, body: Held) -> Change:
         case r.SessionReleased():
             row.update(held_reason=None, held_detail=None, waiting_for="[]", waits=0)
             return session.change(SESSIONS, heard=envelope.cause.offset, releases=True)
+        case r.SessionReset():
+            row.update(held_reason=None, held_detail=None, waiting_for="[]", waits=0)
+            row["status"] = row["resting_status"] = Status.SUSPENDED
         case r.RecoveryRequested():
             pass  # what comes of it follows
         case r.CommandParked():

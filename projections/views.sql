@@ -7,12 +7,21 @@ CREATE OR REPLACE VIEW {views}.sessions WITH (security_invoker = true) AS
         {tables}.log_time(updated_at_ms) AS updated_at, messages, last_reply, outcome, failure, cancel_reason,
         refusals, seq, escaped, trigger, trigger_reason, command_offset,
         (
-            SELECT coalesce(jsonb_agg(DISTINCT l.action), '[]')
-            FROM {tables}.ledger l
-            WHERE l.tenant = s.tenant AND l.session_id = s.session_id AND l.untrusted
-                AND l.resolved_by IS NULL AND (l.status = 'completed' OR l.status = 'failed' AND l.worker <> '')
+            SELECT coalesce(jsonb_agg(DISTINCT t.name), '[]')
+            FROM (
+                SELECT l.action AS name
+                FROM {tables}.ledger l
+                WHERE l.tenant = s.tenant AND l.session_id = s.session_id AND l.untrusted
+                    AND l.resolved_by IS NULL AND (l.status = 'completed' OR l.status = 'failed' AND l.worker <> '')
+                UNION ALL
+                SELECT jsonb_array_elements_text(c.tainted_by)
+                FROM {tables}.children c
+                WHERE c.tenant = s.tenant AND c.session_id = s.session_id
+                UNION ALL
+                SELECT jsonb_array_elements_text(s.inherited_taint)
+            ) t
         ) AS tainted_by,
-        opened_at_ms, updated_at_ms, waits, attributes
+        opened_at_ms, updated_at_ms, waits, attributes, parent
     FROM {tables}.sessions s;
 COMMENT ON VIEW {views}.sessions IS 'One row per agent session: where it stands and what it waits for.';
 COMMENT ON COLUMN {views}.sessions.tenant IS 'Whose session it is.';
@@ -24,7 +33,7 @@ COMMENT ON COLUMN {views}.sessions.status IS 'Opened, Running, Waiting, Suspende
 COMMENT ON COLUMN {views}.sessions.held_reason IS 'Why the session cannot go on; null unless it is held. An operator releases it.';
 COMMENT ON COLUMN {views}.sessions.held_detail IS 'The same in a sentence.';
 COMMENT ON COLUMN {views}.sessions.turn IS 'The turn it is in, or was in last; 0 before the first.';
-COMMENT ON COLUMN {views}.sessions.waiting_for IS 'What it awaits: kind (activity, approval, timer, uncertain, signal, inbox, job), id, name, expires_at_ms and what happens then.';
+COMMENT ON COLUMN {views}.sessions.waiting_for IS 'What it awaits: kind (activity, approval, timer, uncertain, signal, inbox, job, child), id, name, expires_at_ms and what happens then.';
 COMMENT ON COLUMN {views}.sessions.next_valid IS 'Commands that may be applied, and why the others may not, as of its last wait.';
 COMMENT ON COLUMN {views}.sessions.opened_by IS 'Who opened it.';
 COMMENT ON COLUMN {views}.sessions.opened_at IS 'When it was opened, on the log''s clock.';
@@ -39,12 +48,37 @@ COMMENT ON COLUMN {views}.sessions.seq IS 'Events so far: the version of the ses
 COMMENT ON COLUMN {views}.sessions.escaped IS 'Columns whose text holds what Postgres cannot: backslash doubled, \u0000 for the character.';
 COMMENT ON COLUMN {views}.sessions.trigger IS 'What started that turn: message, or the kind of another occasion.';
 COMMENT ON COLUMN {views}.sessions.trigger_reason IS 'That occasion in words; null for a message.';
-COMMENT ON COLUMN {views}.sessions.tainted_by IS 'Activities whose result, or failure in a tool''s own words, brought in content that nobody vouches for: policy may ask for approvals since.';
+COMMENT ON COLUMN {views}.sessions.tainted_by IS 'Activities whose result, or failure in a tool''s own words, brought in content that nobody vouches for, here, in a child or in the parent: policy may ask for approvals since.';
 COMMENT ON COLUMN {views}.sessions.command_offset IS 'Offset in the commands topic of its latest command that left an event: what was sent before is in this row.';
 COMMENT ON COLUMN {views}.sessions.opened_at_ms IS 'The same as opened_at in milliseconds, as it is indexed: filter and sort by this one where there are many rows.';
 COMMENT ON COLUMN {views}.sessions.updated_at_ms IS 'The same as updated_at in milliseconds, as it is indexed: filter and sort by this one where there are many rows.';
-COMMENT ON COLUMN {views}.sessions.waits IS 'What it waits for as bits, as they are indexed (waits & 2 <> 0): 1 activity, 2 approval, 4 timer, 8 uncertain, 16 signal, 32 inbox, 64 job.';
+COMMENT ON COLUMN {views}.sessions.waits IS 'What it waits for as bits, as they are indexed (waits & 2 <> 0): 1 activity, 2 approval, 4 timer, 8 uncertain, 16 signal, 32 inbox, 64 job, 128 child.';
 COMMENT ON COLUMN {views}.sessions.attributes IS 'What it is found by, as an object. To filter by one, join the view terms, which is indexed.';
+COMMENT ON COLUMN {views}.sessions.parent IS 'The session that opened it as its child; null where it is nobody''s child.';
+
+CREATE OR REPLACE VIEW {views}.children WITH (security_invoker = true) AS
+    SELECT tenant, session_id, child_id, turn, step, workflow, status, {tables}.log_time(started_at_ms) AS started_at,
+        {tables}.log_time(expires_at_ms) AS expires_at, {tables}.log_time(ended_at_ms) AS ended_at,
+        result_digest, failure, tainted_by, late_end, seq, escaped, expires_at_ms
+    FROM {tables}.children;
+COMMENT ON VIEW {views}.children IS 'One row per child: a session that another one has opened, and whose end it awaits or awaited.';
+COMMENT ON COLUMN {views}.children.tenant IS 'Whose sessions they are.';
+COMMENT ON COLUMN {views}.children.session_id IS 'The session that opened it.';
+COMMENT ON COLUMN {views}.children.child_id IS 'The session that it is: see it in sessions.';
+COMMENT ON COLUMN {views}.children.turn IS 'The turn that opened it.';
+COMMENT ON COLUMN {views}.children.step IS 'The step of that turn.';
+COMMENT ON COLUMN {views}.children.workflow IS 'The workflow it runs.';
+COMMENT ON COLUMN {views}.children.status IS 'open, completed, failed, cancelled, expired, or withdrawn: nobody waits for it any more. As its parent was told.';
+COMMENT ON COLUMN {views}.children.started_at IS 'When it was asked for.';
+COMMENT ON COLUMN {views}.children.expires_at IS 'Until when its parent waits for it.';
+COMMENT ON COLUMN {views}.children.ended_at IS 'When its parent was told of its end, or no longer waited; null while it is open.';
+COMMENT ON COLUMN {views}.children.result_digest IS 'Of what it completed with, hex; null where it did not.';
+COMMENT ON COLUMN {views}.children.failure IS 'What its parent was told went wrong; null unless the status is failed.';
+COMMENT ON COLUMN {views}.children.tainted_by IS 'Activities that brought content into it that nobody vouches for.';
+COMMENT ON COLUMN {views}.children.late_end IS 'How it ended once nobody waited for it: completed, failed or cancelled; null where its parent waited, or has ended since.';
+COMMENT ON COLUMN {views}.children.seq IS 'The event of the session that changed this row last.';
+COMMENT ON COLUMN {views}.children.escaped IS 'Columns whose text holds what Postgres cannot: backslash doubled, \u0000 for the character.';
+COMMENT ON COLUMN {views}.children.expires_at_ms IS 'The same as expires_at in milliseconds, as it is indexed: filter and sort by this one where there are many rows.';
 
 CREATE OR REPLACE VIEW {views}.jobs WITH (security_invoker = true) AS
     SELECT tenant, session_id, job_id, turn, step, name, status, {tables}.log_time(awaited_at_ms) AS awaited_at,
@@ -243,16 +277,19 @@ CREATE OR REPLACE VIEW {views}.timers WITH (security_invoker = true) AS
         UNION ALL
         SELECT tenant, session_id, 'job', job_id, name, NULL, awaited_at_ms, expires_at_ms, seq, escaped
         FROM {tables}.jobs WHERE status = 'awaited'
+        UNION ALL
+        SELECT tenant, session_id, 'child', child_id, workflow, NULL, started_at_ms, expires_at_ms, seq, escaped
+        FROM {tables}.children WHERE status = 'open'
     ) d
     JOIN {tables}.sessions s ON s.tenant = d.tenant AND s.session_id = d.session_id;
 COMMENT ON VIEW {views}.timers IS 'One row per open deadline: what ends, for whom, and when.';
 COMMENT ON COLUMN {views}.timers.tenant IS 'Whose session it is.';
 COMMENT ON COLUMN {views}.timers.session_id IS 'The session, within its tenant.';
 COMMENT ON COLUMN {views}.timers.workflow IS 'What the session runs.';
-COMMENT ON COLUMN {views}.timers.kind IS 'timer (a sleep ends), approval (a proposal expires), activity (it must have ended), retry (its next attempt is due) or job (it expires).';
-COMMENT ON COLUMN {views}.timers.id IS 'The timer, proposal, activity or job.';
-COMMENT ON COLUMN {views}.timers.name IS 'The action or job that it is about; null for a timer.';
-COMMENT ON COLUMN {views}.timers.for_whom IS 'Who is waited for: the approver rule, or the queue whose workers run the activity; null for a timer, which waits for nobody, and for a job.';
+COMMENT ON COLUMN {views}.timers.kind IS 'timer (a sleep ends), approval (a proposal expires), activity (it must have ended), retry (its next attempt is due), job or child (it expires).';
+COMMENT ON COLUMN {views}.timers.id IS 'The timer, proposal, activity, job or child.';
+COMMENT ON COLUMN {views}.timers.name IS 'The action, job or child''s workflow that it is about; null for a timer.';
+COMMENT ON COLUMN {views}.timers.for_whom IS 'Who is waited for: the approver rule, or the queue whose workers run the activity; null for a timer, which waits for nobody, for a job, and for a child.';
 COMMENT ON COLUMN {views}.timers.since IS 'When it was set.';
 COMMENT ON COLUMN {views}.timers.due_at IS 'When it is due, on the log''s clock.';
 COMMENT ON COLUMN {views}.timers.held IS 'Whether its session is held: then nothing happens before it is released.';

@@ -15,7 +15,7 @@ from ...events.payloads import keyed_digest
 from ...events.state import State
 from ...processors.app import App
 from ...processors.time_limit import BorrowedTimeLimit
-from ...processors.workflow.advance import Position
+from ...processors.workflow.choosing import Position
 from ...processors.workflow.definitions import Workflow
 from ...processors.workflow.errors import WorkflowStuck
 from ...processors.workflow.facts import STARTS
@@ -28,7 +28,14 @@ LIMIT_S = 20.0
 
 Choose = Callable[[State], Workflow[Any] | None]
 
-ENDS = r.TurnCompleted | r.TurnContinued | r.SessionCompleted | r.SessionFailed | r.SessionCancelled
+ENDS = (
+    r.TurnCompleted
+    | r.TurnContinued
+    | r.SessionCompleted
+    | r.SessionFailed
+    | r.SessionCancelled
+    | r.SessionReset
+)
 
 
 @dataclass(frozen=True, slots=True)

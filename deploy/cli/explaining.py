@@ -108,6 +108,8 @@ def _show_held(held: dict[str, Any] | None) -> None:
     )
     also = f"; then the {those}" if kept else ""
     typer.echo(f"  the way out: {held['mend']}, then '{held['release']}'{also}")
+    if held["or_back"]:
+        typer.echo(f"  or take it back to the end of its last turn: '{held['or_back']}'")
     typer.echo(f"  or end it for good: '{held['or_end']}'")
 
 

@@ -180,8 +180,8 @@ def _set_status(kid: str, status: str) -> None:
     note(f"key {kid} is {status}; processes that run see it at once")
     if status == REVOKED and PUBLISHED in key.kinds:
         note(
-            "warning: a policy set that it signed counts for nothing in processors that start from now on, and those that "
-            "run keep to it: see 'wakeful policy show', and publish what shall hold"
+            "warning: policy sets and rollouts that it signed count for nothing in processors that start from now on, and "
+            "those that run keep to them: see 'wakeful policy show' and 'wakeful rollout show', and publish what shall hold"
         )
     for role in ended:
         note(f"warning: {told(role)}")

@@ -30,6 +30,8 @@ from . import (
     letters,
     policy,
     projections,
+    repair,
+    rollout,
     run,
     serving,
     sessions,
@@ -71,12 +73,14 @@ app.add_typer(serving.app, name="apikeys", rich_help_panel=RUN)
 app.add_typer(keys.app, name="keys", rich_help_panel=RUN)
 app.add_typer(topics.app, name="topics", rich_help_panel=RUN)
 app.add_typer(policy.app, name="policy", rich_help_panel=RUN)
+app.add_typer(rollout.app, name="rollout", rich_help_panel=RUN)
 app.add_typer(projections.app, name="projections", rich_help_panel=RUN)
 app.add_typer(access.app, name="access", rich_help_panel=RUN)
 app.add_typer(sessions.app, name="session", rich_help_panel=ASK)
 app.add_typer(approvals.app, name="approval", rich_help_panel=ASK)
 app.add_typer(activities.app, name="activity", rich_help_panel=ASK)
 app.add_typer(jobs.app, name="job", rich_help_panel=ASK)
+app.add_typer(repair.app, name="repair", rich_help_panel=ASK)
 app.command("signal", rich_help_panel=ASK)(arrivals.signal)
 app.command("top", rich_help_panel=LOOK)(watch.top)
 app.command("tail", rich_help_panel=LOOK)(tail.tail)

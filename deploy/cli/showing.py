@@ -79,6 +79,7 @@ def show_session(found: Found, *, as_json: bool) -> None:
                 ("tenant", row["tenant"]),
                 ("workflow", f"{row['workflow']} v{row['workflow_version'] or '-'}"),
                 ("status", f"{row['status']}{held}"),
+                ("child of", row["parent"]),
                 ("held because", last_line(row["held_detail"] or "")),
                 ("attributes", ", ".join(f"{n}={bare(v)}" for n, v in row["attributes"].items())),
                 ("turn", f"{row['turn']}{_occasion(row)}"),

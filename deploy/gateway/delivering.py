@@ -18,14 +18,7 @@ import structlog
 from fastapi.responses import JSONResponse
 
 from ...commands.keyring import NoKey
-from ...commands.models import (
-    CancelSession,
-    Command,
-    CommandBody,
-    RecoverSession,
-    ReleaseSession,
-    ResolveActivity,
-)
+from ...commands.models import REPAIRS, Command, CommandBody, ResolveActivity
 from ...commands.sending import Receipt, Unconfirmed
 from ...commands.wire import command_hash, encode_command
 from ...events.keys import partition_of, session_key
@@ -38,7 +31,7 @@ from .recent import Found
 from .services import Services
 from .terms import Terms
 
-REPAIRS = (CancelSession, RecoverSession, ReleaseSession, ResolveActivity)
+LET_IN = (*REPAIRS, ResolveActivity)
 """What ends or mends things is let in however far the processors are behind."""
 
 DECIDED_S = 10
@@ -83,7 +76,7 @@ def deliver(shared: Services, who: Principal, asked: Asked) -> JSONResponse:
             if before is not None:
                 return _again(shared, who, asked, command, before)
         key = session_key(who.tenant, asked.session_id)
-        if not isinstance(asked.body, REPAIRS):
+        if not isinstance(asked.body, LET_IN):
             number = partition_of(key, shared.log.partitions(shared.topics.commands))
             shared.backlog.check(number)
         _check_version(shared, who, asked)

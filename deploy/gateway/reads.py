@@ -137,6 +137,19 @@ class JobsAsked(PageAsked):
         return wanted if "session_id" in wanted else {**wanted, "open": 1}
 
 
+class ChildrenAsked(PageAsked):
+    """Filters of children: those that are open, or all of a session."""
+
+    session_id: Text | None = None
+    expires_since: Time = None
+    expires_until: Time = None
+
+    def wanted(self) -> dict[str, str | int]:
+        """See `PageAsked`."""
+        wanted = super().wanted()
+        return wanted if "session_id" in wanted else {**wanted, "open": 1}
+
+
 class RefusalsAsked(PageAsked):
     """Filters of commands that were not applied."""
 
@@ -217,6 +230,14 @@ def ledger(
 def jobs(asked: Annotated[JobsAsked, Query()], views: Views, cursors: Signing) -> dict[str, Any]:
     """External jobs that are awaited, the next to expire first; or all of a session."""
     return found(views, cursors, listings.JOBS, asked.wanted(), asked)
+
+
+@router.get("/children")
+def children(
+    asked: Annotated[ChildrenAsked, Query()], views: Views, cursors: Signing
+) -> dict[str, Any]:
+    """Children that are open, the next to expire first; or all that a session has opened."""
+    return found(views, cursors, listings.CHILDREN, asked.wanted(), asked)
 
 
 @router.get("/refusals")

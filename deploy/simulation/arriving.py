@@ -50,6 +50,7 @@ def messages(events: Sequence[Event]) -> Iterator[str]:
     """Each message and trigger is in one turn, in one inbox, or still queues; in the order they came."""
     for session, facts in _sessions(events):
         queue: list[str] = []
+        answered: list[str] = []
         for event in facts:
             body = event.body
             if isinstance(body, r.MessageReceived):
@@ -60,6 +61,14 @@ def messages(events: Sequence[Event]) -> Iterator[str]:
                 if queue[:1] != [body.message_id]:
                     yield f"{session} turn {body.turn} is about {body.message_id}, first in the queue is {queue[:1]}"
                 queue = [each for each in queue if each != body.message_id]
+                answered = [body.message_id or ""]
+            elif isinstance(body, r.TurnCompleted):
+                answered = []
+            elif isinstance(body, r.SessionReset):
+                if body.message_id is not None and answered != [body.message_id]:
+                    yield f"{session} puts {body.message_id} back, and answered {answered}"
+                queue = [*answered, *queue] if body.message_id is not None else queue
+                answered = []
             elif isinstance(body, r.InboxTaken):
                 for taken in body.messages:
                     if taken.message_id not in queue:

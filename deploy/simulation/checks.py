@@ -38,11 +38,13 @@ from ...projections.audit.history import History
 from . import arriving, deciding, elsewhere, executing
 from .admitting import versions_are_current
 from .copying import Copied, copies_are_dead, sessions_lie_at_home
+from .families import families
 from .flooding import others_are_let_in
 from .payments import payments
 from .projecting import Database
 from .sagas import sagas
 from .secrets import nobody_tells
+from .versions import versions
 from .vouching import by_keys_of_now, heard, vouched
 
 ENGINE_HOLDS = (
@@ -93,8 +95,7 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
     if not rested:
         findings.add("I38", "the world did not come to rest after healing")
     findings.extend("I11", world.observer.differences())
-    for told in database.went_back:
-        findings.add("I33", f"the views' position went back: {told}")
+    findings.extend("I33", (f"the views' position went back: {one}" for one in database.went_back))
     events = [fact.event for fact in history.facts]
     commands = _commands(evidence.commands)
     findings.extend("I3", _disposed_once(evidence, events, commands))
@@ -117,6 +118,7 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
     findings.extend("I25b", executing.bodies_begin_in_time(control, events, world.starts))
     findings.extend("I25u", executing.nothing_begun_is_called_undone(events, world.starts))
     findings.extend("I25n", executing.approvals_are_of_now(control, events, unpublished))
+    findings.extend("versions", versions(world, control, events, load, rested=rested))
     findings.extend("I25f", deciding.policies_are_fresh(world, events))
     if rested:
         findings.extend("I25p", deciding.policies_arrive(world))
@@ -125,12 +127,12 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
     findings.extend("I17", _effects(world, events))
     findings.extend("I17p", payments(world.downstream.bank, events, load))
     findings.extend("I17s", sagas(world.downstream.bookings, events))
-    findings.extend("signals", arriving.signals(events))
-    findings.extend("messages", arriving.messages(events))
-    findings.extend("silence", arriving.silence(events))
+    for held in (arriving.signals, arriving.messages, arriving.silence):
+        findings.extend(held.__name__, held(events))
     findings.extend("progress", arriving.progress(events, world.starts))
     findings.extend("I26r", arriving.reads_are_free(events))
     findings.extend("told", elsewhere.jobs(events, commands))
+    findings.extend("families", _families(world, evidence, events, commands))
     findings.extend("verdicts", arriving.verdicts(events, load))
     findings.extend("steps", arriving.steps_go_on(events))
     findings.extend("I18", _recorded_work_is_not_redone(world, evidence))
@@ -139,6 +141,18 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
     if not world.plan.deploys:
         findings.extend("held", _no_engine_faults(events))
     return findings, events
+
+
+def _families(
+    world: World,
+    evidence: Evidence,
+    events: Sequence[Event],
+    commands: dict[tuple[int, int], m.Command],
+) -> Iterator[str]:
+    """By the commands but those that a copier laid down."""
+    copied = Copied(world.copier.copies)
+    genuine = [record for record in evidence.commands if not copied.holds(record)]
+    return families(events, commands, genuine, rested=evidence.quiescent)
 
 
 def _commands(records: Sequence[Record]) -> dict[tuple[int, int], m.Command]:
@@ -346,7 +360,9 @@ def _attempts_over(events: Sequence[Event]) -> dict[str, int]:
     return over
 
 
-_SESSION_ENDS = r.TurnCompleted | r.SessionCompleted | r.SessionFailed | r.SessionCancelled
+_SESSION_ENDS = (
+    r.TurnCompleted | r.SessionCompleted | r.SessionFailed | r.SessionCancelled | r.SessionReset
+)
 _ACTIVITY_ENDS = (
     r.ActivityCompleted
     | r.ActivityFailed

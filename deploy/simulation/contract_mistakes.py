@@ -21,7 +21,8 @@ from ...processors.activities.once import OnceTasks
 from ...processors.handler import CommandHandler
 from ...processors.session import WORKFLOW_ENDS, Session
 from ...processors.workflow import advance as advancing
-from ...processors.workflow.advance import Position, withdrawals
+from ...processors.workflow.advance import withdrawals
+from ...processors.workflow.choosing import Position
 from ...processors.workflow.errors import ActivityError, Uncertain
 from ...processors.workflow.stepping import TurnContext
 
@@ -100,7 +101,7 @@ def delivers_at_once(
     while work:
         body, actor = work.pop()
         if isinstance(body, WORKFLOW_ENDS) and session.state is not None:
-            for withdrawal in withdrawals(session.state):
+            for withdrawal in withdrawals(session.state, body):
                 self._stamp(session, run, withdrawal, actor)
         event = self._stamp(session, run, body, actor)
         following = self._advance(session, event)

@@ -161,6 +161,6 @@ COPY_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "believes a result wherever it lies",
         plant((settled, "_is_at_home", lambda *_: True)),
-        seed=222,
+        seed=76,
     ),
 )

@@ -16,7 +16,7 @@ from ...events.replacing import replace as replaced
 from ...events.state import State
 from ...processors import handler as sessions
 from ...processors.workflow import advance as advancing
-from ...processors.workflow.advance import Position
+from ...processors.workflow.choosing import Position
 from ...processors.workflow.stepping import TurnContext
 from ...projections import attributes as projecting
 from .planting import Mutant, plant
@@ -121,6 +121,6 @@ ELSEWHERE_MUTANTS: tuple[Mutant, ...] = (
         plant((advancing, "context_of", _knows_what_comes)),
         seed=37,
     ),
-    Mutant("finds by one attribute alone", plant((projecting, "terms", _one_at_a_time)), seed=31),
-    Mutant("finds by what was taken back", plant((projecting, "terms", _forgets_nothing)), seed=31),
+    Mutant("finds by one attribute alone", plant((projecting, "terms", _one_at_a_time)), seed=37),
+    Mutant("finds by what was taken back", plant((projecting, "terms", _forgets_nothing)), seed=37),
 )

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import cast
 
+from ...commands.children import CHANNEL
 from ...commands.policy import Policy
+from ...commands.rollouts import Rollout, Rollouts
+from ...commands.wire import decode_command
 from ...events.codec import decode_event
+from ...events.errors import Undecodable
 from ...events.log.protocol import Group, Place, Record
 from ...processors.partition import Partition
 from ...processors.session import Session
@@ -14,8 +18,9 @@ from ...processors.simulation.actors import GROUP, KeptStore
 from ...processors.simulation.bounds import bounds
 from ...processors.simulation.clients import FLOODED, STRAY
 from ...processors.simulation.model import Model, ModelPartition, owner
+from ...processors.simulation.operators import rolled_out
 from ...processors.simulation.policies import in_force
-from ...processors.simulation.workload import QUEUES
+from ...processors.simulation.workload import QUEUES, app_of
 from ...processors.simulation.world import World
 from ...projections.audit.evidence import read_topic
 from .arriving import silent_attempt
@@ -41,6 +46,7 @@ def against_the_model(world: World) -> tuple[Model, list[str]]:
             always_replay=not world.plan.always_replay,
             in_force=_in_force(world),
             identity=world.scene.identity,
+            app=app_of(world.plan),
         )
     flooded = {FLOODED} if world.plan.floods else set()
     model.leave(flooded)  # what was metered is forgotten in a restart, which the model has none of
@@ -53,6 +59,9 @@ def against_the_model(world: World) -> tuple[Model, list[str]]:
         for spec in topics.specs(QUEUES, world.plan.partitions)
         if spec.name not in (topics.commands, topics.snapshots, topics.control)
     }
+    written[topics.commands] = [
+        record for record in commands if not copied.holds(record) and _from_a_session(record)
+    ]
     differences = list(model.differences(written))
     if differences:
         model.leave(flooded | _silent(model, written[topics.events]))
@@ -60,7 +69,7 @@ def against_the_model(world: World) -> tuple[Model, list[str]]:
     return model, differences
 
 
-def _in_force(world: World) -> Callable[[Record], tuple[Policy, int]]:
+def _in_force(world: World) -> Callable[[Record], tuple[Policy, int, Rollouts]]:
     """By command, what was in force when it was decided: its first event says up to where the control topic was read."""
     control = world.log.dump(world.topics.control)
     ends: dict[tuple[int, int], int] = {}
@@ -69,9 +78,11 @@ def _in_force(world: World) -> Callable[[Record], tuple[Policy, int]]:
         cause = envelope.cause
         ends.setdefault((cause.partition, cause.offset), envelope.control_offset or 0)
 
-    def of(record: Record) -> tuple[Policy, int]:
+    def of(record: Record) -> tuple[Policy, int, Rollouts]:
         end = ends.get((record.partition, record.offset), 0)
-        return in_force(control, end, world.plan.unpublished), end
+        found = rolled_out(control, end)
+        rollouts = {} if found is None else {found[0].workflow: Rollout(*found)}
+        return in_force(control, end, world.plan.unpublished), end, rollouts
 
     return of
 
@@ -86,6 +97,14 @@ def _silent(model: Model, events: Sequence[Record]) -> set[bytes]:
         if silent_attempt(body) is not None:
             found.add(owner(key))
     return found
+
+
+def _from_a_session(record: Record) -> bool:
+    """Whether a processor wrote this command, since one session has to tell another something."""
+    try:
+        return decode_command(record.value, record.headers).header.channel == CHANNEL
+    except Undecodable:
+        return False
 
 
 def states(world: World, model: Model) -> Iterator[str]:

@@ -58,7 +58,7 @@ POLICY_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "lets everybody decide until there is a policy",
         plant((Control, "__init__", _open_until_then)),
-        seed=1323,
+        seed=3996,
     ),
     Mutant("lets anybody decide", plant((deciding, "check_authority", lambda *_: None)), seed=66),
     Mutant("goes by a stale policy", plant((Control, "look", _keeps_its_first)), seed=54),
@@ -75,7 +75,7 @@ POLICY_MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "believes whoever publishes",
-        plant((identity.Signed, "check_policy", lambda *_: Evidence(None))),
+        plant((identity.Signed, "check_published", lambda *_: Evidence(None))),
         seed=69,
     ),
     Mutant("goes back to an older set", plant((control, "read_policy", _goes_back)), seed=69),

@@ -28,6 +28,6 @@ SECRET_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "tells what a tool said word for word",
         plant((Hidden, "hide", lambda _, text: text)),
-        seed=28,
+        seed=24,
     ),
 )

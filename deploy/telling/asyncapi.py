@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from ...commands.keyring import ROLES
+from ...commands.keyring import FOR_EVERY_TENANT, ROLES
 from ...commands.models import CommandBody
 from ...commands.signatures import KEY_HEADER, SIGNATURE_HEADER
 from ...events import headers as h
@@ -122,9 +122,9 @@ KINDS = (
     ),
     Kind(
         "control",
-        "Who may decide approvals: the policy set, and by which one each processor decides.",
-        (r.PolicyPublished, r.PolicySeen),
-        "^(policy|policy-seen/.+)$",
+        "Who may decide approvals, and on which version of a workflow turns begin; and what each processor goes by.",
+        (r.PolicyPublished, r.PolicySeen, r.RolloutSet, r.RolloutSeen),
+        "^(policy|policy-seen/.+|rollout/.+|rollout-seen/.+)$",
         ("processor", "publisher"),
         ("worker", "processor", "publisher"),
     ),
@@ -292,7 +292,7 @@ def _sent(role: str, kind: Kind) -> list[str]:
     names = [cls.__name__ for cls in kind.classes] or [PLAIN[kind.name]]
     vouched = ROLES.get(role, frozenset())
     signed = [name for name in names if name in vouched]
-    return signed or [name for name in names if name != r.PolicyPublished.__name__]
+    return signed or [name for name in names if name not in FOR_EVERY_TENANT]
 
 
 def _messages() -> dict[str, Any]:
@@ -324,8 +324,8 @@ def _watched(kind: Kind) -> dict[str, Any]:
 def _message(name: str, kind: Kind) -> dict[str, Any]:
     version = bundled().current(f"{RECORDS}.{name}")
     schema = bundled().schema(version)
-    # Strangers write signed records, and may leave out what only we need; nobody else may sign a policy set's word.
-    signed = kind.signed or name == r.PolicyPublished.__name__
+    # Strangers write signed records, and may leave out what only we need; nobody else may sign what is published.
+    signed = kind.signed or name in FOR_EVERY_TENANT
     must = SIGNED if kind.signed else {**OURS, **(BATCHED if kind.batched else {})}
     may = {**OURS, **TRACE, **(SIGNED if signed else {})}
     return {

@@ -30,13 +30,13 @@ STANDS = {
 
 
 MENDING = {
-    "nondeterminism": "deploy the code that took the recorded path, or guard the change with 'turn.version(…)'",
+    "nondeterminism": "deploy the code that took the recorded path, or guard the change with 'turn.version(…)', or raise the version",
     "does_not_fold": "deploy code that reads this history, and start the processors again",
-    "workflow_missing": "deploy the workflow in that version",
+    "workflow_missing": "deploy the workflow in that version, or set another rollout ('wakeful rollout show')",
     "workflow_raised": "mend what raised in the workflow, and deploy it",
     "wrong_signal": "let the workflow catch WrongSignal, or take that signal as it is, and deploy it (the turn is given the same signal again)",
     "workflow_misuse": "mend the workflow, and deploy it",
-    "state_unreadable": "let the workflow's state type read what is stored, and deploy it",
+    "state_unreadable": "let the workflow's state type read what is stored, or give it upgrade=, and deploy it",
     "state_unserialisable": "let the workflow return what can be stored, and deploy it",
     "workflow_stuck": "mend what spins or blocks in the workflow, and deploy it",
     "workflow_spins": "let each round of the workflow's loop, or of 'turn.again', await what comes later, and deploy it",
@@ -114,7 +114,7 @@ def _awaited(owed: dict[str, Any], found: Found, story: Story) -> dict[str, Any]
 
 
 def _held(row: dict[str, Any], parked: int) -> dict[str, Any] | None:
-    """Why it is held, what to mend, and the two commands that end a hold."""
+    """Why it is held, what to mend, and the commands that end a hold."""
     if not row["held_reason"]:
         return None
     session_id, reason = row["session_id"], row["held_reason"]
@@ -124,8 +124,15 @@ def _held(row: dict[str, Any], parked: int) -> dict[str, Any] | None:
         "kept_commands": parked,
         "mend": MENDING.get(reason, "find out why in the processors' log, and mend it"),
         "release": f"wakeful session release {session_id}",
+        "or_back": _way_back(row),
         "or_end": f"wakeful session cancel {session_id}",
     }
+
+
+def _way_back(row: dict[str, Any]) -> str:
+    """The command that takes it back to the end of a turn; empty where it takes effects back, or no turn has begun."""
+    mends = row["held_reason"] not in ("compensation_failed", "does_not_fold")
+    return f"wakeful repair reset {row['session_id']}" if mends and row["turn"] else ""
 
 
 def _doubt(row: dict[str, Any]) -> dict[str, Any]:

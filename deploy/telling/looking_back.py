@@ -44,7 +44,8 @@ def _after(verdict: Verdict | None, fact: r.Event, command_id: str) -> Verdict |
     if verdict is None:
         if not came_of(fact, command_id):
             return None
-        return RELEASED if isinstance(fact.body, r.SessionReleased) else verdict_of(fact.body)
+        goes_on = isinstance(fact.body, r.SessionReleased | r.SessionReset)
+        return RELEASED if goes_on else verdict_of(fact.body)
     if verdict is RELEASED and fact.envelope.cause.command_id == command_id:
         if isinstance(fact.body, r.NondeterminismFound):
             return Verdict("held", "nondeterminism", nondeterminism(fact.body))

@@ -95,6 +95,11 @@ def _taken_back(body: r.SessionCancelled | r.SessionFailed) -> str:
     )
 
 
+def _stops(body: r.CompensationStarted) -> str:
+    """The children that it cancels first."""
+    return f"; first it cancels {_names(body.children)}" if body.children else ""
+
+
 def _called(body: r.ActivityRequested) -> str:
     """How it came to be called: by its workflow, or to take the effect of another back."""
     if body.compensates is None:
@@ -103,8 +108,21 @@ def _called(body: r.ActivityRequested) -> str:
     return f"to take back {body.compensates},{again} called"
 
 
+def _of(body: r.SessionOpened) -> str:
+    return f", as a child of {body.parent.session_id}" if body.parent is not None else ""
+
+
 def _names(ids: tuple[str, ...]) -> str:
     return ", ".join(ids) or "none"
+
+
+def _ended(body: r.SessionCancelled | r.SessionFailed) -> str:
+    """How the children ended that it took with it; nothing where there were none."""
+    told = ", ".join(f"{one.child_id} ({one.end})" for one in body.children)
+    return f"; children: {told}" if told else ""
+
+
+_ENDED = {"completed": "completed", "failed": "failed", "cancelled": "was cancelled"}
 
 
 OPENS: Mapping[type, tuple[str, Tell]] = {
@@ -121,6 +139,10 @@ OPENS: Mapping[type, tuple[str, Tell]] = {
     r.JobAwaited: (
         "job_id",
         lambda _, b: f"asked for job {b.name}, until {when(b.expires_at_ms)}",
+    ),
+    r.ChildStarted: (
+        "child_id",
+        lambda _, b: f"opened child {b.workflow} ({_said(b.input)}), until {when(b.expires_at_ms)}",
     ),
     r.InboxAwaited: ("wait_id", lambda _, b: f"asked for messages{' to come' if b.wait else ''}"),
 }
@@ -183,6 +205,12 @@ GOES_ON: Mapping[type, tuple[str, Tell]] = {
     r.JobFailed: ("job_id", lambda e, b: f": {e.actor} said that it failed ({_why(b.failure)})"),
     r.JobExpired: ("job_id", lambda *_: ": nobody said in time what became of it"),
     r.JobWithdrawn: ("job_id", lambda _, b: f": no longer wanted{_noted(b.reason)}"),
+    r.ChildCompleted: ("child_id", lambda _, b: f": it ended with {_said(b.result)}"),
+    r.ChildFailed: ("child_id", lambda _, b: f": it failed ({_why(b.failure)})"),
+    r.ChildCancelled: ("child_id", lambda *_: ": it was cancelled"),
+    r.ChildExpired: ("child_id", lambda *_: ": it had not ended in time, and is cancelled"),
+    r.ChildWithdrawn: ("child_id", lambda _, b: f": no longer wanted{_noted(b.reason)}"),
+    r.LateChildRecorded: ("child_id", lambda _, b: f"; it {_ENDED[b.end]} after that"),
     r.InboxTaken: (
         "wait_id",
         lambda _, b: (
@@ -196,6 +224,7 @@ GOES_ON: Mapping[type, tuple[str, Tell]] = {
 
 SETTLES = (
     *(r.ActivityCompleted, r.ActivityFailed, r.JobCompleted, r.JobFailed),
+    *(r.ChildCompleted, r.ChildFailed),
     *(r.ApprovalGranted, r.ApprovalRejected, r.ApprovalAnswered),
 )
 """Facts after which it is said how long it took."""
@@ -207,7 +236,7 @@ STANDS_ANEW = (
 """Facts from which on something stands as it does."""
 
 ALONE: Mapping[type, Tell] = {
-    r.SessionOpened: lambda e, b: f"{e.actor} opened it for workflow {b.workflow}",
+    r.SessionOpened: lambda e, b: f"{e.actor} opened it for workflow {b.workflow}{_of(b)}",
     r.MessageReceived: lambda e, b: f"{e.actor} said “{_said(b.message)}”",
     r.TriggerReceived: lambda e, b: f"{e.actor} asked for a turn: {b.trigger}{_noted(b.reason)}",
     r.SignalReceived: lambda e, b: f"{e.actor} sent signal {b.name} ({_said(b.data)})",
@@ -219,15 +248,17 @@ ALONE: Mapping[type, Tell] = {
     r.AttributesSet: lambda _, b: f"is found by {_attributes(b)}",
     r.ArtifactChanged: lambda e, b: f"{e.actor} said that {b.artifact_id} is {b.version} now",
     r.SessionCompleted: lambda _, b: f"the session ended with {_said(b.outcome)}",
-    r.SessionFailed: lambda _, b: f"the session failed ({_why(b.failure)}){_taken_back(b)}",
+    r.SessionFailed: lambda _, b: (
+        f"the session failed ({_why(b.failure)}){_taken_back(b)}{_ended(b)}"
+    ),
     r.CancellationRequested: lambda e, b: f"{e.actor} asked it to stop{_noted(b.reason)}",
     r.SessionCancelled: lambda _, b: (
         f"it was cancelled; done: {_names(b.done)}; not run: {_names(b.undone)}; "
-        f"nobody knows: {_names(b.uncertain)}{_taken_back(b)}"
+        f"nobody knows: {_names(b.uncertain)}{_taken_back(b)}{_ended(b)}"
     ),
     r.CompensationStarted: lambda _, b: (
         f"it {'was stopped' if b.failure is None else f'failed ({_why(b.failure)})'}, and takes back, in this order: "
-        f"{_names(b.compensating)}"
+        f"{_names(b.compensating)}{_stops(b)}"
     ),
     r.CompensationsReleased: lambda *_: "said that what was done so far stands",
     r.NondeterminismFound: lambda _, b: (
@@ -236,6 +267,14 @@ ALONE: Mapping[type, Tell] = {
     r.SessionHeld: lambda _, b: f"held: {b.reason}{_noted(last_line(b.detail))}",
     r.CommandParked: lambda e, b: f"kept a {b.command_type} of {e.actor} until it is released",
     r.SessionReleased: lambda e, b: f"{e.actor} released it{_noted(b.reason)}",
+    r.SessionReset: lambda e, b: (
+        f"{e.actor} took it back to the end of turn {b.to_turn}{_noted(b.reason)}; done since then, and standing: "
+        f"{_names(b.done)}; nobody knows: {_names(b.uncertain)}"
+        f"{'' if b.message_id is None else '; what the open turn answered is answered again'}"
+    ),
+    r.SessionPinned: lambda e, b: (
+        f"{e.actor} {'took its pin back' if b.version is None else f'pinned it to version {b.version}'}{_noted(b.reason)}"
+    ),
     r.RecoveryRequested: lambda e, b: f"{e.actor} recovered {_stalled(b)}{_noted(b.reason)}",
     r.CommandRefused: lambda e, b: (
         f"refused a {b.command_type} of {e.actor}: {b.reason}{_noted(b.detail)}"

@@ -102,7 +102,7 @@ class Watch:
                     return Verdict("refused", fact.reason or "", fact.detail or "")
             elif came_of(fact, command_id):
                 self._queue.appendleft(fact)
-                if isinstance(fact.body, r.SessionReleased):
+                if isinstance(fact.body, r.SessionReleased | r.SessionReset):
                     return self._released(command_id)
                 verdict = verdict_of(fact.body)
                 return Verdict("kept", *held) if verdict.kind == "kept" and held else verdict

@@ -1,8 +1,9 @@
-"""What lies in the control topic: policy sets, and which processor decides by which of them."""
+"""What lies in the control topic: policy sets and rollouts, and which processor goes by which of them."""
 
 from __future__ import annotations
 
 from ..freezing import dataclass
+from .envelope import Version
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,4 +44,31 @@ class PolicySeen:
     processor: str
     policy_offset: int
     policy_hash: bytes | None
+    seen_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutSet:
+    """On which version of a workflow turns begin, from this record on: `percent` of sessions on `version`, others on `rest`.
+
+    Without a `version` it is the highest that is loaded, as where nothing was ever set.
+    """
+
+    number: int
+    set_at_ms: int
+    set_by: str
+    comment: str
+    workflow: str
+    version: int | None
+    percent: int
+    rest: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutSeen:
+    """A session processor begins turns by the rollouts up to this offset, on the versions that it has loaded."""
+
+    processor: str
+    rollout_offset: int
+    loaded: tuple[Version, ...]
     seen_at_ms: int

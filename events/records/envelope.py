@@ -86,6 +86,23 @@ class Attribute:
 
 
 @dataclass(frozen=True, slots=True)
+class Parent:
+    """The session that opened a child and waits for it until `deadline_ms`; `depth` is 1 for a child of one that has none."""
+
+    session_id: str
+    depth: int
+    deadline_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChildEnd:
+    """How a child ended: `completed`, `failed`, `cancelled`, `expired`, `withdrawn`, or `open` where nobody knows yet."""
+
+    child_id: str
+    end: str
+
+
+@dataclass(frozen=True, slots=True)
 class Obligation:
     """Something the session owes or awaits; `expires_at_ms` is when, and `expiry` what happens then."""
 

@@ -13,6 +13,15 @@ from .approvals import (
     ApprovalVoted,
     ApprovalWithdrawn,
 )
+from .children import (
+    ChildCancelled,
+    ChildCompleted,
+    ChildExpired,
+    ChildFailed,
+    ChildStarted,
+    ChildWithdrawn,
+    LateChildRecorded,
+)
 from .envelope import Envelope
 from .jobs import JobAwaited, JobCompleted, JobExpired, JobFailed, JobWithdrawn
 from .obligations import (
@@ -59,7 +68,9 @@ from .session import (
     SessionFailed,
     SessionHeld,
     SessionOpened,
+    SessionPinned,
     SessionReleased,
+    SessionReset,
     SessionWaiting,
     TurnCompleted,
     TurnContinued,
@@ -126,6 +137,15 @@ EventBody = (
     | JobWithdrawn
     | CompensationStarted
     | CompensationsReleased
+    | ChildStarted
+    | ChildCompleted
+    | ChildFailed
+    | ChildCancelled
+    | ChildExpired
+    | ChildWithdrawn
+    | LateChildRecorded
+    | SessionReset
+    | SessionPinned
 )
 
 

@@ -15,6 +15,7 @@ class JobAwaited:
     step: int
     name: str
     expires_at_ms: int
+    untrusted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from ..freezing import dataclass
-from .envelope import Attribute, Failure, NextValid, Obligation, Payload, Version
+from .envelope import Attribute, ChildEnd, Failure, NextValid, Obligation, Parent, Payload, Version
 
 
 @dataclass(frozen=True, slots=True)
 class SessionOpened:
-    """A conversation exists; nothing runs until its first message or trigger."""
+    """A conversation exists; nothing runs until its first message or trigger.
+
+    A child has a `parent`, and begins `tainted_by` whatever had tainted that one.
+    """
 
     workflow: str
     attributes: tuple[Attribute, ...] = ()
+    parent: Parent | None = None
+    tainted_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +29,10 @@ class MessageReceived:
 
 @dataclass(frozen=True, slots=True)
 class TurnStarted:
-    """A turn began on these versions; `message_id` is null for a trigger without a message."""
+    """A turn began on these versions; `message_id` is null for a trigger without a message.
+
+    `rollout_offset` is where the rollout lies that gave the workflow's; null where none did.
+    """
 
     turn: int
     trigger: str
@@ -33,6 +41,7 @@ class TurnStarted:
     workflow: str
     workflow_version: int
     versions: tuple[Version, ...]
+    rollout_offset: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +142,7 @@ class SessionCompleted:
 class SessionFailed:
     """The session ended because an activity's failure was not handled by its workflow.
 
-    The lists are those of `SessionCancelled`, and empty where nothing was to be compensated.
+    The lists are those of `SessionCancelled`, and empty where nothing was to be compensated and no child was open.
     """
 
     turn: int
@@ -143,6 +152,7 @@ class SessionFailed:
     compensated: tuple[str, ...] = ()
     uncertain: tuple[str, ...] = ()
     not_compensated: tuple[str, ...] = ()
+    children: tuple[ChildEnd, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +166,8 @@ class CancellationRequested:
 class SessionCancelled:
     """The stop was carried out: activities done, withdrawn before they ran, and in doubt (they may have run).
 
-    Those that were taken back are `compensated`; those that were to be, and stand, `not_compensated`.
+    Those that were taken back are `compensated`; those that were to be, and stand, `not_compensated`. `children` are
+    those that were open when the stop came, and how each has ended.
     """
 
     done: tuple[str, ...]
@@ -164,6 +175,7 @@ class SessionCancelled:
     uncertain: tuple[str, ...]
     compensated: tuple[str, ...] = ()
     not_compensated: tuple[str, ...] = ()
+    children: tuple[ChildEnd, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +183,8 @@ class CompensationStarted:
     """The session ends, and what it did is taken back first: one after another, the last one first.
 
     `cause` is `cancelled` or `failed`; `compensating` names the activities whose effects are to be taken back, in this
-    order. The other lists are of those that have no compensation.
+    order. The other lists are of those that have no compensation. `children` are cancelled with it, by commands that go out
+    with this, and are waited for before anything is taken back.
     """
 
     turn: int
@@ -181,6 +194,7 @@ class CompensationStarted:
     done: tuple[str, ...]
     undone: tuple[str, ...]
     uncertain: tuple[str, ...]
+    children: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +236,31 @@ class CommandParked:
 class SessionReleased:
     """An operator let the session go on from where it was held."""
 
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionReset:
+    """An operator took the session back to where `to_turn` had ended; turns count on from `turn`.
+
+    `workflow_version` has left the `state`. The lists are of activities since then: done, and those that may have run.
+    """
+
+    turn: int
+    to_turn: int
+    state: Payload | None
+    workflow_version: int
+    message_id: str | None
+    done: tuple[str, ...]
+    uncertain: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPinned:
+    """Turns begin on this version from here on, whatever rollouts say; null: on theirs again."""
+
+    version: int | None
     reason: str
 
 

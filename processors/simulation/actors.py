@@ -223,7 +223,7 @@ class ProcessorActor(Actor):
         self.clock = SkewedClock(scene.clock, scene.plan.skews_ms[number])
         self.disk: dict[int, KeptStore] = {}
         self.copies: dict[int, bytes] = {}
-        self.app = APP
+        self.app = scene.app
         self._loop: Loop | None = None
         self._let_go: Callable[[Session], None] = Session.drop
         self._steps: Iterator[str] = iter(())
@@ -304,6 +304,7 @@ class ProcessorActor(Actor):
             identity=scene.identity,
             unpublished=plan.unpublished,
             now_ms=self.clock.now_ms,
+            loaded=self.app.loaded if plan.versions else None,
         )
         self._loop = Loop(
             self.log,

@@ -19,6 +19,7 @@ from ...events.verdicts import APPROVE, REJECT
 from . import arrivals
 from .actors import DIGEST_KEY, Scene
 from .boards import Board
+from .families import Family
 from .forgers import TENANT, Forger
 from .workload import QUEUES, script
 from .yards import MAN, Yard
@@ -75,6 +76,7 @@ class Clients:
         self._resolver = arrivals.Resolver(scene, self._send)
         self._signaller = arrivals.Signaller(self._send)
         self._yard = Yard(scene, self._from_the_yard)
+        self._family = Family(scene, self._send)
 
     def step(self) -> None:
         """Reads what came out, and does one thing more, or lets one letter arrive."""
@@ -88,8 +90,10 @@ class Clients:
                 self._kept.append(proposal)
             else:
                 self._decide(proposal)
-        elif (rng.random() < 0.5 and self._resolver.step()) or (
-            self._yard.works and self._yard.step()
+        elif (
+            (rng.random() < 0.5 and self._resolver.step())
+            or (self._yard.works and self._yard.step())
+            or (self._family.works and self._family.step(self._said))
         ):
             pass
         elif self._kept and self._scene.clock.ms > (self._kept[0].expires_at_ms or 0) - 200:
@@ -117,6 +121,15 @@ class Clients:
             producer.flush(0)
         producer.close()
 
+    @property
+    def opened(self) -> list[str]:
+        """The sessions that somebody has opened."""
+        return [f"s{number}" for number in sorted(self._opened)]
+
+    def repair(self, session_id: str, body: m.CommandBody) -> None:
+        """What an operator asks of a session."""
+        self._send(session_id, body, actor="op")
+
     def heal(self) -> None:
         """Everything that was sent arrives; whoever still waits for an approval gets it, or not."""
         for letter in self._letters:
@@ -140,8 +153,7 @@ class Clients:
             self._send(turn[0], m.OpenSession("player"), actor="ann")
             self._send(turn[0], self._said(turn[1]), actor="ann")
         if self._scene.plan.seed % 2 == 0:  # in the others nobody wakes what the engine must wake
-            opened = [f"s{number}" for number in sorted(self._opened)]
-            self._signaller.calm_step(opened, self._scene.rng)
+            self._signaller.calm_step(self.opened, self._scene.rng)
         while self._held:
             session_id = self._held.pop()
             self._released[session_id] += 1
@@ -199,7 +211,7 @@ class Clients:
 
     def _message(self) -> m.SendMessage:
         words = script(self._scene.rng, sagas=self._scene.plan.sagas)
-        return self._said(self._yard.script(self._board.script(words)))
+        return self._said(self._family.script(self._yard.script(self._board.script(words))))
 
     def _said(self, text: str) -> m.SendMessage:
         return m.SendMessage(put_payload({"text": text}, TENANT, DIGEST_KEY, self._scene.blobs))
@@ -369,6 +381,7 @@ class Clients:
             if not isinstance(item, Record):
                 continue
             outcome = decode_outcome(item.value, item.headers)
+            self._family.hears(outcome)
             if outcome.kind == "approval_wanted":
                 self._proposals.append(outcome)
                 self._fresh.append(outcome)

@@ -13,12 +13,14 @@ from dataclasses import dataclass, field
 from ...commands.check import Facts
 from ...commands.identity import Identity
 from ...commands.policy import Policy
+from ...commands.rollouts import Rollouts
 from ...events import records as r
 from ...events.blobs import Blobs
 from ...events.codec import EVENTS
 from ...events.keys import split_key
 from ...events.log.protocol import Record
 from ...events.topics import Topics
+from ..app import App
 from ..handler import CommandHandler
 from ..outputs import Folder
 from ..partition import Partition, Places
@@ -73,12 +75,13 @@ class Model:
         *,
         blobs: Blobs,
         always_replay: bool,
-        in_force: Callable[[Record], tuple[Policy, int]],
+        in_force: Callable[[Record], tuple[Policy, int, Rollouts]],
         identity: Identity,
+        app: App = APP,
     ) -> Model:
-        """Folds these commands, partition after partition, each by the policy that was in force when it was decided."""
+        """Folds these commands, partition after partition, each by the policy and rollouts that were in force when it was decided."""
         facts = Facts(DIGEST_KEY, blobs=blobs)
-        handler = CommandHandler(APP, facts, always_replay=always_replay)
+        handler = CommandHandler(app, facts, always_replay=always_replay)
         folder = Folder(topics, handler, identity=identity)
         folder.partitions = partitions
         model = cls(topics, {n: ModelPartition(n, topics) for n in range(partitions)})
@@ -109,8 +112,9 @@ class Model:
     def leave(self, sessions: set[bytes]) -> None:
         """Compares these sessions no more, whatever is said of them."""
         self.left = sessions
+        roots = {_root(key) for key in sessions}
         for partition in self.partitions.values():
-            for key in sessions & partition.sessions.keys():
+            for key in [key for key in partition.sessions if _root(key) in roots]:
                 partition.sessions.pop(key).drop()
 
     @property
@@ -120,13 +124,19 @@ class Model:
             yield key, EVENTS.decode(value, None).body
 
     def _compared(self, lines: Iterable[Line]) -> list[Line]:
-        return [line for line in lines if owner(line[1]) not in self.left]
+        roots = {_root(key) for key in self.left}
+        return [line for line in lines if _root(owner(line[1])) not in roots]
 
     def close(self) -> None:
         """Lets the coroutines go."""
         for partition in self.partitions.values():
             for session in partition.sessions.values():
                 session.drop()
+
+
+def _root(key: bytes) -> bytes:
+    """The session from which its family comes: what is not compared of one is not of the others."""
+    return key.partition(b":")[0]
 
 
 def owner(key: bytes | None) -> bytes:

@@ -43,6 +43,9 @@ SAGAS_EVERY, SAGAS_AT = 13, 11
 """One seed in so many, from this one on, has sessions that take back what they did."""
 
 
+VERSIONS_EVERY, VERSIONS_AT = 17, (6, 14)
+"""One seed in so many, at these places, has two versions of its workflow, and an operator."""
+
 RECOVERS_EVERY, RECOVERS_AT = 19, 7
 """One seed in so many, from this one on, has watchers that take for stalled whatever they see."""
 
@@ -91,6 +94,12 @@ class Plan:
     def sagas(self) -> bool:
         """Whether sessions do what is taken back should they fail; by the seed alone, like `strays`."""
         return self.seed % SAGAS_EVERY == SAGAS_AT
+
+    @property
+    def versions(self) -> bool:
+        """Whether two versions of the workflow are loaded, and an operator says which; by the seed, like `strays`."""
+        picked = self.seed % VERSIONS_EVERY in VERSIONS_AT
+        return picked and not self.deploys and not self.guarded
 
     @property
     def recovers(self) -> bool:

@@ -24,6 +24,7 @@ from ..workflow.errors import (
 from ..workflow.turn import Turn
 from .boards import PRICES
 from .bookings import book, reserve, unbook, unbook_dearly
+from .nursery import WORDS, raise_children
 from .tools import (
     bonus,
     charge,
@@ -246,6 +247,8 @@ async def _elsewhere(turn: Turn, step: str, argument: str) -> None:
                 await turn.say(f"{won.index} {won.value}")
             except ActivityError as error:
                 await turn.say(str(error))
+        case _ if step in WORDS:
+            await raise_children(turn, step, argument)
         case _:
             await turn.say(f"{step}?")
 
@@ -278,4 +281,18 @@ async def guarded_player(turn: Turn, memory: Memory, message: Message) -> Memory
     """The same version with a step more, behind a guard: what a careful deploy brings."""
     if turn.version("politeness"):
         await turn.say("good day")
+    return await player.function(turn, memory, message)
+
+
+def carried(stored: Any, version: int) -> Memory:
+    """What the other version has left, which holds the same here; a version asks for nothing of its own."""
+    if version not in (1, 2):
+        raise ValueError(f"no version {version} has ever run")
+    return Memory(**stored)
+
+
+@workflow("player", version=2, upgrade=carried)
+async def second_player(turn: Turn, memory: Memory, message: Message) -> Memory:
+    """The next version, loaded beside the first: it takes other steps."""
+    await turn.say("version two")
     return await player.function(turn, memory, message)

@@ -267,7 +267,7 @@ class Publisher:
         encoded = encode_control(made)
         value = encoded.value[:-3] if damaged and self._rng.random() < 0.5 else encoded.value
         topic = self._place.topic
-        mark = self._scene.identity.sign_policy(made, topic, POLICY_KEY, value)
+        mark = self._scene.identity.sign_published(made, topic, POLICY_KEY, value)
         self._scene.log.producer().produce(
             topic,
             key=POLICY_KEY,

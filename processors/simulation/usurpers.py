@@ -148,7 +148,9 @@ def _tampered(usurper: Usurper, made: r.PolicyPublished) -> Forgery:
 def _mark(
     signer: Key, made: r.PolicyPublished, value: bytes, topic: str, cluster: str
 ) -> tuple[Header, ...]:
-    return Signed(lambda: Keyring((signer,)), cluster).sign_policy(made, topic, POLICY_KEY, value)
+    return Signed(lambda: Keyring((signer,)), cluster).sign_published(
+        made, topic, POLICY_KEY, value
+    )
 
 
 WAYS: tuple[Way, ...] = (

@@ -8,12 +8,14 @@ from typing import Any
 from ..app import App, gather
 from ..workflow.definitions import Workflow
 from .bookings import BOOKINGS
-from .player import changed_player, guarded_player, player
+from .plan import Plan
+from .player import changed_player, guarded_player, player, second_player
 from .tools import ACTIVITIES, vault
 
 APP = gather([player, vault, *ACTIVITIES, *BOOKINGS], name="simulation")
 CHANGED = gather([changed_player, vault, *ACTIVITIES, *BOOKINGS], name="changed")
 GUARDED = gather([guarded_player, vault, *ACTIVITIES, *BOOKINGS], name="guarded")
+VERSIONED = gather([player, second_player, vault, *ACTIVITIES, *BOOKINGS], name="versioned")
 EMPTY = gather([vault, *ACTIVITIES, *BOOKINGS], name="without workflows")
 
 
@@ -26,6 +28,12 @@ class Broken(App):
 
 
 BROKEN = Broken("broken", APP.workflows, APP.activities)
+
+
+def app_of(plan: Plan) -> App:
+    """What is deployed in this seed, as long as nobody is careless."""
+    return VERSIONED if plan.versions else APP
+
 
 APPS: tuple[App, ...] = (APP, APP, CHANGED, EMPTY, EMPTY, BROKEN)
 """What a careless deploy may bring."""

@@ -17,11 +17,12 @@ from .clock import VirtualClock
 from .copiers import Copier
 from .downstream import Downstream
 from .faults import SeededFaults
+from .operators import Operator
 from .plan import Plan
 from .policies import Publisher, load
 from .usurpers import Usurper
 from .worker import WorkerActor, worker_group
-from .workload import GUARDED, QUEUES
+from .workload import GUARDED, QUEUES, app_of
 
 BEAT_MS = 400
 """Virtual time between two heartbeats of a client that lives."""
@@ -85,11 +86,13 @@ class World:
             self.downstream,
             self.counts,
             load=load,
+            app=app_of(plan),
         )
         self.faults.late_commit = self._late_commit
         self.starts: list[Start] = []
         self.clients = Clients(self.scene)
         self.publisher = Publisher(self.scene)
+        self.operator = Operator(self.scene, self.clients.repair, lambda: self.clients.opened)
         self.usurper = Usurper(self.scene)
         self.copier = Copier(self.scene)
         self.processors = [ProcessorActor(self.scene, n) for n in range(plan.processors)]
@@ -116,6 +119,7 @@ class World:
                 if self.plan.guarded and tick == self.plan.ticks // 2:
                     self._deploy()
                 self.publisher.step(tick)
+                self.operator.step()
                 self.usurper.step()
                 self.copier.step()
                 if self.plan.floods and tick % FLOOD_EVERY_TICKS == 0:
@@ -141,6 +145,7 @@ class World:
             self.log.arrive(late)
         self.log.settle()
         self.publisher.heal()
+        self.operator.heal()
         self.clients.heal()
         for actor in self.actors:
             actor.heal()
@@ -150,6 +155,7 @@ class World:
         for _ in range(WAITS_MAX):
             self.clients.calm_step()
             self.publisher.calm_step(self.workers)
+            self.operator.calm_step()
             self.usurper.calm_step()
             self.copier.calm_step()
             if not self.rest():

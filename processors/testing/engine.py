@@ -206,6 +206,7 @@ STEPS = (
     | r.SignalAwaited
     | r.InboxAwaited
     | r.JobAwaited
+    | r.ChildStarted
     | r.ReplySent
     | r.ArtifactRecorded
     | r.AttributesSet

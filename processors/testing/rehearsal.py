@@ -11,21 +11,31 @@ from ...commands import models as m
 from ...commands.actors import ENGINE
 from ...events import records as r
 from ...events.contracts import ONCE
-from ...events.failures import JOB_FAILED, NOT_WANTED, RAISED
+from ...events.failures import NOT_WANTED, RAISED
 from ...events.keys import attempt_id
 from ...events.payloads import storable_text
 from ...events.state import OpenApproval, Uncertain
-from ...events.verdicts import APPROVE, COMPLETED, EDIT, FAILED, REJECT, RESPOND, UNCERTAIN
+from ...events.verdicts import (
+    APPROVE,
+    CANCELLED,
+    COMPLETED,
+    EDIT,
+    FAILED,
+    REJECT,
+    RESPOND,
+    UNCERTAIN,
+)
 from ..durations import Duration, to_ms
 from ..session import Stamped
 from . import given
 from .cast import Declared, cast, choose_workflow, provider_of
+from .elsewhere import Elsewhere
 from .engine import DIGEST_KEY, Engine, StepAt
 from .errors import Held, Misuse, Refused
 from .given import EPOCH
+from .operating import Operating
 from .policies import policy_of
 from .stage import WORKER, Stage
-from .story import Story
 
 T = TypeVar("T")
 
@@ -70,7 +80,7 @@ def rehearse(
     return Rehearsal(engine, stage, name, given.attributes(attributes))
 
 
-class Rehearsal(Story):
+class Rehearsal(Operating, Elsewhere):
     """One session. Each call returns when nothing is left to do at this moment: it waits, rests or has ended."""
 
     def __init__(
@@ -80,6 +90,7 @@ class Rehearsal(Story):
         self._tasks: deque[r.ActivityTask] = deque()
         self._unanswered: list[r.ActivityTask] = []
         self._interrupted: set[StepAt] = set()
+        self._cancelled: list[str] = []
         self._command(m.OpenSession(workflow, attributes), actor="customer")
 
     def send(self, message: Any, *, by: str = "customer") -> None:
@@ -163,16 +174,6 @@ class Rehearsal(Story):
             payload = self._engine.payload(found)
             body = m.ResolveActivity(doubt.activity_id, COMPLETED, payload, comment)
         self._command(body, actor=by)
-
-    def complete_job(self, name: str | None, result: Any = None, *, by: str = "service") -> None:
-        """Says that an external job is done; `name` (the job's, or its id) where several are awaited."""
-        payload = self._data("a job's result", result)
-        self._command(m.CompleteJob(self._job_id(name), payload, None), actor=by)
-
-    def fail_job(self, name: str | None, message: str, *, by: str = "service") -> None:
-        """Says that an external job will not be done, and why."""
-        failure = r.Failure(JOB_FAILED, "", given.sentence("message", message), "")
-        self._command(m.CompleteJob(self._job_id(name), None, failure), actor=by)
 
     def cancel(self, reason: str = "no longer wanted", *, by: str = "customer") -> None:
         """Stops the session for good."""
@@ -293,13 +294,6 @@ class Rehearsal(Story):
         known = [(u.name, u.activity_id, u) for u in self._state.uncertain]
         return self._the_one("activity", UNCERTAIN, name, known)
 
-    def _job_id(self, name: str | None) -> str:
-        """That of the job which is meant; one that is none of these is the engine's to refuse."""
-        if name is not None and all(name != job.name for job in self._state.jobs):
-            return given.text("the id of a job", name)
-        known = [(job.name, job.job_id, job.job_id) for job in self._state.jobs]
-        return self._the_one("job", "awaited", name, known)
-
     def _the_one(self, what: str, how: str, name: str | None, known: list[tuple[str, str, T]]) -> T:
         """The one that is meant, by name or id."""
         found = [one for one in known if name in (None, one[0], one[1])]
@@ -309,7 +303,12 @@ class Rehearsal(Story):
         if not found:
             raise Misuse(f"no {what} {about}is {how}: {self._told()}")
         ids = ", ".join(f"{found_id} ({found_name})" for found_name, found_id, _ in found)
-        many = {"approval": "approvals", "activity": "activities", "job": "jobs"}[what]
+        many = {
+            "approval": "approvals",
+            "activity": "activities",
+            "job": "jobs",
+            "child": "children",
+        }[what]
         raise Misuse(f"several {many} {about}are {how}: name one of {ids}")
 
     def _skip_to(self, target_ms: int) -> None:
@@ -342,9 +341,13 @@ class Rehearsal(Story):
 
     def _run_tasks(self) -> None:
         for _ in range(CALLS_MAX):
-            if not self._tasks:
+            if self._cancelled:
+                end = m.EndChild(self._cancelled.pop(0), CANCELLED, None, None)
+                self._take_tasks(self._engine.give(end, actor=ENGINE)[0])
+            elif not self._tasks:
                 return
-            self._run_task(self._tasks[0])
+            else:
+                self._run_task(self._tasks[0])
         raise Misuse(f"{CALLS_MAX} activities were called at one moment: the workflow does not end")
 
     def _run_task(self, task: r.ActivityTask) -> None:
@@ -382,7 +385,12 @@ class Rehearsal(Story):
         self._take_tasks(stamped)
 
     def _take_tasks(self, stamped: Iterable[Stamped]) -> None:
-        self._tasks += [one.task for one in stamped if one.task is not None]
+        """What workers are to do; and what is told to children, which are not here and end at once where they are cancelled."""
+        for one in stamped:
+            self._tasks += [one.task] if one.task is not None else []
+            self._cancelled += [
+                c.header.session_id for c in one.commands if isinstance(c.body, m.CancelChild)
+            ]
 
 
 def _step_of(task: r.ActivityTask) -> StepAt:

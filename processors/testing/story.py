@@ -10,7 +10,7 @@ from ...events import records as r
 from ...events.attributes import plain
 from ...events.payloads import load_json
 from ...events.state import Hold, State
-from ..stored_json import read_json
+from ..workflow.upgrading import StateUnreadable, read_state
 from .engine import Engine, StepAt
 from .errors import Misuse
 from .given import EPOCH
@@ -76,7 +76,11 @@ class Story:
             data = next(left, None)
         if data is None:
             return workflow.initial()
-        return read_json(workflow.state_type, self._engine.inline(data).inline or b"null")
+        stored = self._engine.inline(data).inline or b"null"
+        try:
+            return read_state(workflow, stored, state.data_version)
+        except StateUnreadable as error:
+            raise Misuse(str(error)) from error
 
     @property
     def tainted_by(self) -> tuple[str, ...]:

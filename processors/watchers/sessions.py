@@ -17,7 +17,13 @@ Row = dict[str, Any]
 
 RUNNING, WAITING, RESTING, HELD = "running", "waiting", "resting", "held"
 
-AT_REST = (r.TurnCompleted, r.SessionCompleted, r.SessionFailed, r.SessionCancelled)
+AT_REST = (
+    r.TurnCompleted,
+    r.SessionCompleted,
+    r.SessionFailed,
+    r.SessionCancelled,
+    r.SessionReset,
+)
 ENDED_ACTIVITY = (
     *(r.ActivityCompleted, r.ActivityFailed, r.ActivityUncertain, r.ActivityCancelled),
     r.ActivityResolved,

@@ -5,10 +5,9 @@ The coroutine is a cache: where it is missing (crash, eviction, failed transacti
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Protocol
 
+from ...commands import children
 from ...commands import decide as deciding
 from ...commands.check import Facts
 from ...commands.next_valid import next_valid
@@ -16,9 +15,10 @@ from ...events import freezing
 from ...events import records as r
 from ...events.state import State, Status
 from .answers import read_message
+from .choosing import Position, Workflows, choose
 from .claims import CLAIM_FAULTS, Claims, held_by
 from .compensations import overfull
-from .definitions import Message, Workflow
+from .definitions import Message
 from .driver import Stretch
 from .facts import INFORMS, RESOLVES, STARTS, is_asked
 from .replay import Divergence, rebuild
@@ -28,23 +28,6 @@ TURN_ENDED = "the turn ended"
 """Why the engine withdraws what is open when a workflow ends its turn."""
 
 _IDLE = (Status.OPENED, Status.SUSPENDED)
-
-
-class Workflows(Protocol):
-    """The workflows that are loaded, by name and version."""
-
-    def newest(self, workflow: str) -> Workflow[Any] | None: ...
-    def version(self, workflow: str, version: int) -> Workflow[Any] | None: ...
-
-
-@freezing.dataclass(frozen=True, slots=True)
-class Position:
-    """One session as `advance` sees it: after `journal[-1]` was folded in; `journal` begins with what started the stretch."""
-
-    tenant: str
-    session_id: str
-    state: State
-    journal: Sequence[r.Event]
 
 
 @freezing.dataclass(frozen=True, slots=True)
@@ -65,7 +48,7 @@ def advance(
         return Advanced([], None)
     if state.status in _IDLE:
         _drop(stretch)
-        return Advanced(_next_turn(workflows, state) if state.queue else [], None)
+        return Advanced(_next_turn(workflows, position, facts) if state.queue else [], None)
     if not isinstance(event.body, _RESUMES) or _is_of_an_attempt(event.body):
         if stretch is not None and isinstance(event.body, INFORMS) and not is_asked(event.body):
             stretch.learn(event.body)
@@ -106,15 +89,12 @@ def _is_of_an_attempt(body: r.EventBody) -> bool:
     return isinstance(body, r.RecoveryRequested) and bool(body.activity_id)
 
 
-def _next_turn(workflows: Workflows, state: State) -> list[r.EventBody]:
-    workflow = workflows.newest(state.workflow)
-    if workflow is None:
-        return [
-            r.SessionHeld(
-                "workflow_missing",
-                f"no workflow {state.workflow!r} is loaded: deploy it, then release",
-            )
-        ]
+def _next_turn(workflows: Workflows, position: Position, facts: Facts) -> list[r.EventBody]:
+    state = position.state
+    chosen = choose(workflows, position, facts.rollouts)
+    if isinstance(chosen, r.SessionHeld):
+        return [chosen]
+    workflow, rollout_offset = chosen
     versions = [r.Version("workflow", f"{workflow.name}:{workflow.version}")]
     versions += [r.Version(name, version) for name, version in workflow.versions]
     queued = state.queue[0]
@@ -126,6 +106,7 @@ def _next_turn(workflows: Workflows, state: State) -> list[r.EventBody]:
         workflow=workflow.name,
         workflow_version=workflow.version,
         versions=tuple(versions),
+        rollout_offset=rollout_offset,
     )
     return [started]
 
@@ -161,6 +142,8 @@ def context_of(position: Position, facts: Facts) -> TurnContext:
         facts.blobs,
         position.state.requester,
         position.state.attributes_before,
+        parent=position.state.parent,
+        data_version=position.state.data_version,
     )
 
 
@@ -186,6 +169,7 @@ def _complete(body: r.EventBody, state: State) -> r.EventBody:
                 uncertain=(),
                 receives=(),
                 jobs=(),
+                children=(),
             )
             return replace(body, next_valid=next_valid(after))
         case r.SessionCompleted() | r.SessionFailed():
@@ -198,9 +182,11 @@ def _complete(body: r.EventBody, state: State) -> r.EventBody:
             return body
 
 
-def withdrawals(state: State) -> list[r.EventBody]:
-    """What is still open when a turn ends; nobody waits for it any more."""
-    return deciding.withdrawals(state, TURN_ENDED)
+def withdrawals(state: State, end: r.EventBody) -> list[r.EventBody]:
+    """What is still open when a turn ends; nobody waits for it any more, but for children that are cancelled with it."""
+    told = deciding.withdrawals(state, TURN_ENDED)
+    waited_for = isinstance(end, r.CompensationStarted)
+    return told if waited_for else [*children.withdrawals(state, TURN_ENDED), *told]
 
 
 def _drop(stretch: Stretch | None) -> None:

@@ -6,14 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ...commands.children import failure_of
 from ...events import freezing
 from ...events import records as r
-from ...events.failures import JOB_EXPIRED
+from ...events.failures import CHILD_EXPIRED, JOB_EXPIRED
 from ...events.payloads import load_json
 from ...events.state import MESSAGE
 from ...events.verdicts import ANSWERED, APPROVED, EXPIRED, REJECTED
 from .definitions import Message
-from .errors import ActivityError, JobError, Uncertain
+from .errors import ActivityError, ChildError, JobError, Uncertain
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,11 @@ def answer_of(event: r.Event, asked: Asked, handed: Handed) -> Answer | None:
         case r.JobFailed() | r.JobExpired():
             job = asked(body.job_id)
             return _of_job(body, job) if isinstance(job, r.JobAwaited) else None
+        case r.ChildCompleted():
+            return Answer(body.child_id, body.result)
+        case r.ChildFailed() | r.ChildCancelled() | r.ChildExpired():
+            child = asked(body.child_id)
+            return _of_child(body, child) if isinstance(child, r.ChildStarted) else None
         case r.InboxTaken():
             return Answer(body.wait_id, [_message(taken, handed) for taken in body.messages])
         case (
@@ -87,6 +93,16 @@ def _of_job(body: r.JobFailed | r.JobExpired, job: r.JobAwaited) -> Answer:
         return Answer(body.job_id, error=JobError(job.name, body.failure))
     told = "nobody said in time what became of it"
     return Answer(body.job_id, error=JobError(job.name, r.Failure(JOB_EXPIRED, "", told, "")))
+
+
+def _of_child(
+    body: r.ChildFailed | r.ChildCancelled | r.ChildExpired, child: r.ChildStarted
+) -> Answer:
+    if isinstance(body, r.ChildExpired):
+        failure = r.Failure(CHILD_EXPIRED, "", "it had not ended in time, and is cancelled", "")
+    else:
+        failure = failure_of(body)
+    return Answer(body.child_id, error=ChildError(child.workflow, failure, body.child_id))
 
 
 def read_message(

@@ -226,6 +226,8 @@ class Asking(Stepping):
                 body = r.WaitWithdrawn(asked.wait_id, LOST)
             case r.JobAwaited():
                 body = r.JobWithdrawn(asked.job_id, LOST)
+            case r.ChildStarted():
+                body = r.ChildWithdrawn(asked.child_id, LOST)
             case r.ActivityRequested() if cancel and not self._undoes_on(asked.activity_id):
                 body = r.ActivityCancelled(asked.activity_id, asked.attempt, LOST)
             case _:

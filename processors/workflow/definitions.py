@@ -18,6 +18,9 @@ S = TypeVar("S")
 VERSION_MAX = 2**31 - 1
 """What the views hold; records could hold more."""
 
+Upgrade = Callable[[Any, int], Any]
+"""Makes a version's state of the JSON that another version has left."""
+
 _PARAMETERS = 3  # turn, state, message
 
 
@@ -47,11 +50,13 @@ class Workflow(Generic[S]):
         name: str,
         version: int,
         versions: Mapping[str, str],
+        upgrade: Upgrade | None = None,
     ) -> None:
         self.function = function
         self.name = name
         self.version = version
         self.versions = tuple(sorted(versions.items()))
+        self.upgrade = upgrade
         self.state_class = self._read_signature()
         self.state_type: TypeAdapter[S] = self._read_state()
         self.__doc__ = function.__doc__
@@ -62,7 +67,7 @@ class Workflow(Generic[S]):
         return self.state_class()
 
     def _read_signature(self) -> type[S]:
-        if not inspect.iscoroutinefunction(self.function) or not _takes_three(self.function):
+        if not inspect.iscoroutinefunction(self.function) or not _takes(self.function, _PARAMETERS):
             named = getattr(self.function, "__name__", "turn_of_it")
             raise Declined(
                 f"workflow {self.name!r} must be 'async def {named}(turn, state, message)'"
@@ -102,21 +107,27 @@ class Workflow(Generic[S]):
 
 
 def workflow(
-    name: str, *, version: int | None = None, versions: Mapping[str, str] | None = None
+    name: str,
+    *,
+    version: int | None = None,
+    versions: Mapping[str, str] | None = None,
+    upgrade: Upgrade | None = None,
 ) -> Callable[[Callable[..., Coroutine[Any, Any, S]]], Workflow[S]]:
     """Declares `async def f(turn, state, message) -> state` as a workflow.
 
     A turn runs once per message; what it returns is the state of the next. `version` has no default, counts from 1 and
     is raised when the steps change; a turn ends on the version it started with. `versions` names what else was active (prompt, model,
-    policy), for the record.
+    policy), for the record. `upgrade(stored, version)` makes this version's state of the JSON that another version has
+    left, an older one or, after a step back, a newer one; without it every field must fit as it is.
     """
     _check_bare(name)
     check_name("workflow", name)
     counted = _checked_version(name, version)
     others = _checked_versions(name, versions)
+    _check_upgrade(name, upgrade)
 
     def declare(function: Callable[..., Coroutine[Any, Any, S]]) -> Workflow[S]:
-        return Workflow(function, name=name, version=counted, versions=others)
+        return Workflow(function, name=name, version=counted, versions=others, upgrade=upgrade)
 
     return declare
 
@@ -154,11 +165,22 @@ def _checked_versions(name: str, versions: object) -> dict[str, str]:
     return dict(given)
 
 
-def _takes_three(function: Callable[..., Any]) -> bool:
-    """Whether it can be called with turn, state and message, which are given by position."""
+def _check_upgrade(name: str, upgrade: object) -> None:
+    if upgrade is None:
+        return
+    if not callable(upgrade) or inspect.iscoroutinefunction(upgrade) or not _takes(upgrade, 2):
+        told = f"workflow {name!r} has upgrade={upgrade!r}"
+        raise Declined(
+            f"{told}: give a function 'def upgrade(stored, version)', which gets the JSON that was left and the version that "
+            "left it, and returns the state"
+        )
+
+
+def _takes(function: Callable[..., Any], count: int) -> bool:
+    """Whether it can be called with so many, which are given by position."""
     parameters = inspect.signature(function).parameters.values()
     positional = (
         inspect.Parameter.POSITIONAL_ONLY,
         inspect.Parameter.POSITIONAL_OR_KEYWORD,
     )
-    return len(parameters) == _PARAMETERS and all(p.kind in positional for p in parameters)
+    return len(parameters) == count and all(p.kind in positional for p in parameters)

@@ -21,7 +21,6 @@ from ...events.errors import OwnSignal, PayloadTooLarge
 from ...events.payloads import storable_text
 from ...events.shown import name_of, shown, worded
 from ..activities.definitions import Action, WrongArguments
-from ..stored_json import read_json
 from .ahead import LIVE, VERIFICATION_FAILED, Ahead
 from .asking import Asking
 from .claims import CLAIM_FAULTS
@@ -38,6 +37,7 @@ from .errors import (
 from .leaving import leaving
 from .stepping import TurnContext
 from .turn import Turn
+from .upgrading import StateUnreadable, read_state
 from .waits import Several, Step, misused_by
 
 DETAIL_MAX = 2_000
@@ -83,6 +83,8 @@ class Stretch(Asking):
             state = self._workflow.initial() if self._data is None else self._decode(self._data)
         except CLAIM_FAULTS:
             raise
+        except StateUnreadable as error:
+            return [self._hold("state_unreadable", storable_text(str(error), DETAIL_MAX))]
         except Exception as error:  # noqa: BLE001 - user types decide what raises; it becomes a hold
             return [self._held("state_unreadable", error)]
         context = self.context
@@ -250,7 +252,8 @@ class Stretch(Asking):
         return ""
 
     def _decode(self, data: r.Payload) -> Any:
-        return read_json(self._workflow.state_type, self.claims.handed(data).inline or b"null")
+        stored = self.claims.handed(data).inline or b"null"
+        return read_state(self._workflow, stored, self.context.data_version)
 
     def _misused(self, told: str) -> r.SessionHeld:
         return self._hold(

@@ -7,18 +7,18 @@ from contextlib import AbstractContextManager
 from functools import lru_cache
 from typing import Any, Protocol, TypeVar
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from ...commands.check import NAME_LENGTH_MAX
 from ...events.errors import InvalidPayload, PayloadTooLarge
-from ...events.records import Payload
+from ...events.records import Attribute, Payload
 from ...events.shown import shown, worded
 from ..activities.contracts import Read
-from ..activities.definitions import Action
+from ..activities.definitions import Action, problems
 from ..durations import Duration, to_ms
-from ..stored_json import ANY, lost_number
-from .errors import VerificationFailed, WorkflowMisuse
+from ..stored_json import ANY, lost_number, read_json
+from .errors import VerificationFailed, WorkflowMisuse, WrongResult
 from .waits import Step
 
 T = TypeVar("T")
@@ -42,7 +42,10 @@ class Engine(Protocol):
     def sleep(self, duration_ms: int) -> Step: ...
     def signal(self, name: str) -> Step: ...
     def inbox(self, *, wait: bool) -> Step: ...
-    def job(self, name: str, within_ms: int) -> Step: ...
+    def job(self, name: str, within_ms: int, *, untrusted: bool) -> Step: ...
+    def child(
+        self, workflow: str, given: Payload, within_ms: int, attributes: tuple[Attribute, ...]
+    ) -> Step: ...
     def is_open(self, step: Step) -> bool: ...
     def say(self, message: Any) -> None: ...
     def artifact(self, artifact_id: str, version: str) -> None: ...
@@ -184,6 +187,14 @@ def _reader(kind: Any, method: str) -> TypeAdapter[Any]:
             f"give it a class such as a pydantic BaseModel ({worded(error)})"
         ) from error
     return adapter
+
+
+def read_result(what: str, name: str, kind: TypeAdapter[Any], data: Payload) -> Any:
+    """What a job or a child gave, read as this type; `WrongResult` where it is none."""
+    try:
+        return read_json(kind, data.inline or b"null")
+    except ValidationError as error:
+        raise WrongResult(name, problems(error), what) from error
 
 
 _kept_reader = lru_cache(maxsize=256)(_reader)

@@ -89,12 +89,26 @@ class JobError(ActivityError):
         self.args = (f"job {name} {failure.kind.removeprefix('job_')}: {failure.message}",)
 
 
-class WrongResult(Exception):
-    """The result of an external job is not of the type that was expected. The job is over; its data are in the history."""
+class ChildError(ActivityError):
+    """A child ended without an outcome: `failure.kind` is `child_failed`, `child_cancelled`, `child_expired`, or
+    `child_not_started`. `type` is then what failed in it, or why it was not opened; `child_id` is its session's id.
 
-    def __init__(self, name: str, problems: str) -> None:
+    Uncaught, it ends the session as failed.
+    """
+
+    def __init__(self, workflow: str, failure: Failure, child_id: str) -> None:
+        super().__init__(workflow, failure)
+        how = failure.kind.removeprefix("child_").replace("_", " ")
+        self.args = (f"child {workflow} {how}: {failure.message}",)
+        self.child_id = child_id
+
+
+class WrongResult(Exception):
+    """What a job or a child gave is not of the type that was expected. It is over; its data are in the history."""
+
+    def __init__(self, name: str, problems: str, what: str = "job") -> None:
         super().__init__(
-            f"the result of job {name!r} does not fit: {problems}; catch WrongResult, or take it as it is, without expect="
+            f"the result of {what} {name!r} does not fit: {problems}; catch WrongResult, or take it as it is, without expect="
         )
         self.name = name
 

@@ -14,6 +14,7 @@ ASKED = (
     | r.SignalAwaited
     | r.InboxAwaited
     | r.JobAwaited
+    | r.ChildStarted
     | r.ReplySent
     | r.VersionMarked
     | r.ArtifactRecorded
@@ -28,8 +29,9 @@ ASKED = (
     | r.ActivityCancelled
     | r.WaitWithdrawn
     | r.JobWithdrawn
+    | r.ChildWithdrawn
 )
-"""Facts that a workflow asks for; the last five where `first` lets a wait go. See `is_asked` for one that may not be."""
+"""Facts that a workflow asks for; the last six where `first` lets a wait go. See `is_asked` for one that may not be."""
 
 WAITS = (
     r.ActivityRequested
@@ -38,6 +40,7 @@ WAITS = (
     | r.SignalAwaited
     | r.InboxAwaited
     | r.JobAwaited
+    | r.ChildStarted
 )
 """Those among them that begin a wait."""
 
@@ -59,6 +62,10 @@ RESOLVES = (
     | r.JobCompleted
     | r.JobFailed
     | r.JobExpired
+    | r.ChildCompleted
+    | r.ChildFailed
+    | r.ChildCancelled
+    | r.ChildExpired
 )
 """Facts that end a wait, or may (`ActivityUncertain`); every other one passes the workflow by."""
 
@@ -88,6 +95,8 @@ def describe(body: r.EventBody) -> str:
             return "wait for a message" if body.wait else "look into the inbox"
         case r.JobAwaited():
             return f"job {body.name!r}"
+        case r.ChildStarted():
+            return f"child {body.workflow!r} with input {body.input.digest.hex()[:12]}"
         case r.ReplySent():
             return f"reply {body.message.digest.hex()[:12]}"
         case r.VersionMarked():
@@ -124,6 +133,8 @@ def _describe_end(body: r.EventBody) -> str:
             return f"cancellation of activity {body.activity_id}"
         case r.JobWithdrawn():
             return f"withdrawal of job {body.job_id}"
+        case r.ChildWithdrawn():
+            return f"withdrawal of child {body.child_id}"
         case r.WaitWithdrawn():
             return f"withdrawal of wait {body.wait_id}"
         case _:

@@ -2,7 +2,7 @@
 
 A processor replays a stretch that is open, to go on. This replays what is over as well, and compares all that a workflow
 decides: its steps, its replies, how it ended. What the engine added is left out: what it withdrew at the end of the turn,
-and what came of a cancellation.
+and what came of a cancellation or a reset.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import Any
 
 from ...commands.check import Facts
 from ...events import records as r
-from .advance import TURN_ENDED, Position, context_of, message_of
+from .advance import TURN_ENDED, context_of, message_of
+from .choosing import Position
 from .claims import CLAIM_FAULTS, Claims
 from .definitions import Workflow
 from .errors import WorkflowStuck
@@ -57,7 +58,14 @@ def _decided(journal: Sequence[r.Event]) -> tuple[list[r.Event], r.EventBody | N
     held: r.EventBody | None = None
     for event in journal:
         body = event.body
-        if isinstance(body, r.CancellationRequested | r.SessionCancelled):
+        if isinstance(body, r.CancellationRequested | r.SessionCancelled | r.SessionReset):
+            break
+        if isinstance(
+            body, r.CompensationStarted
+        ):  # the workflow has failed, and the engine took over
+            if body.failure is not None:
+                failed = r.SessionFailed(body.turn, body.failure, messages_unread=0)
+                found.append(r.Event(event.envelope, failed))
             break
         if isinstance(body, _WITHDRAWN) and body.reason == TURN_ENDED:
             continue

@@ -83,7 +83,7 @@ def _postponed(body: r.EventBody, by_ms: int) -> r.EventBody:
     match body:
         case r.ActivityRequested():
             return replace(body, deadline_ms=body.deadline_ms + by_ms)
-        case r.ApprovalRequested() | r.JobAwaited():
+        case r.ApprovalRequested() | r.JobAwaited() | r.ChildStarted():
             return replace(body, expires_at_ms=body.expires_at_ms + by_ms)
         case r.TimerSet():
             return replace(body, due_ms=body.due_ms + by_ms)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from ...events import records as r
 from ...events.blobs import Blobs
-from ...events.keys import job_id_of
+from ...events.keys import child_id_of, job_id_of
+from ...events.state import CHILD_DEPTH_MAX, CHILDREN_MAX
 from .errors import WorkflowMisuse
 from .waits import Step
 
@@ -22,7 +23,8 @@ class TurnContext:
     """What identifies the stretch that is driven, the key for digests of its data, and the store of what is large.
 
     `stretch` counts the `again`s of the turn so far, `steps` those that were asked for before it; `requester` is whose
-    message the turn answers, `attributes` what the session was found by then.
+    message the turn answers, `attributes` what the session was found by then, `parent` whose child it is; `data_version`
+    has left the state.
     """
 
     tenant: str
@@ -34,6 +36,8 @@ class TurnContext:
     blobs: Blobs | None = None
     requester: str = ""
     attributes: tuple[r.Attribute, ...] = ()
+    parent: r.Parent | None = None
+    data_version: int = 0
 
 
 class Stepping:
@@ -67,13 +71,41 @@ class Stepping:
         wait_id = f"{turn}.{step}"
         return self._wait(wait_id, r.InboxAwaited(wait_id, turn, step, wait))
 
-    def job(self, name: str, within_ms: int) -> Step:
+    def job(self, name: str, within_ms: int, *, untrusted: bool) -> Step:
         """Waits for work elsewhere; see `Turn.job`. The step's id is the job's, which nobody can guess."""
         context, step = self.context, self._next_step()
         place = f"{context.turn}.{step}"
         job_id = job_id_of(context.tenant, context.session_id, place, context.digest_key)
-        body = r.JobAwaited(job_id, context.turn, step, name, self.now_ms + within_ms)
+        due_ms = self.now_ms + within_ms
+        body = r.JobAwaited(job_id, context.turn, step, name, due_ms, untrusted)
         return self._wait(job_id, body)
+
+    def child(
+        self, workflow: str, given: r.Payload, within_ms: int, attributes: tuple[r.Attribute, ...]
+    ) -> Step:
+        """Opens a child; see `Turn.child`. The step's id is the child's, which never outlives what its own parent waits for."""
+        context, parent = self.context, self.context.parent
+        if parent is not None and parent.depth >= CHILD_DEPTH_MAX:
+            told = f"turn.child was called {parent.depth} generations below the first session, and that is the limit: a "
+            raise WorkflowMisuse(
+                told + "workflow that opens itself needs an end, or do the rest here"
+            )
+        if (
+            sum(isinstance(asked, r.ChildStarted) for asked, _ in self._waits.values())
+            >= CHILDREN_MAX
+        ):
+            told = f"{CHILDREN_MAX} children are open, and that is the limit of one session: await some first"
+            raise WorkflowMisuse(told)
+        step = self._next_step()
+        place = f"{context.turn}.{step}"
+        child_id = child_id_of(context.tenant, context.session_id, place, context.digest_key)
+        expires_at_ms = self.now_ms + within_ms
+        if parent is not None:
+            expires_at_ms = min(expires_at_ms, parent.deadline_ms)
+        body = r.ChildStarted(
+            child_id, context.turn, step, workflow, given, expires_at_ms, attributes
+        )
+        return self._wait(child_id, body)
 
     def is_open(self, step: Step) -> bool:
         """Whether this is still waited for, or over; not where it was let go."""

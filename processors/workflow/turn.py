@@ -15,7 +15,8 @@ from ..durations import Duration
 from ..stored_json import read_json
 from .answers import Ended
 from .approval import NOT_NEEDED, Approval, approval_of
-from .definitions import Message
+from .child import Child, opened
+from .definitions import Message, Workflow
 from .engine import (
     Engine,
     checked_action,
@@ -25,6 +26,7 @@ from .engine import (
     checked_name,
     checked_values,
     checked_verification,
+    read_result,
     reader,
     written,
 )
@@ -33,7 +35,6 @@ from .errors import (
     TurnDropped,
     VerificationFailed,
     WorkflowMisuse,
-    WrongResult,
     WrongSignal,
 )
 from .job import Job
@@ -136,36 +137,78 @@ class Turn:
             raise WrongSignal(name, problems(error)) from error
 
     @overload
-    def job(self, name: str, *, within: Duration) -> Job[Any]: ...
+    def job(self, name: str, *, within: Duration, untrusted: bool = False) -> Job[Any]: ...
     @overload
-    def job(self, name: str, *, within: Duration, expect: type[T]) -> Job[T]: ...
+    def job(
+        self, name: str, *, within: Duration, expect: type[T], untrusted: bool = False
+    ) -> Job[T]: ...
     @noted
-    def job(self, name: str, *, within: Duration, expect: Any = Any) -> Job[Any]:
+    def job(
+        self, name: str, *, within: Duration, expect: Any = Any, untrusted: bool = False
+    ) -> Job[Any]:
         """Waits for work that somebody else does: hand the job's `id` to them, then `await` it for the result.
 
-        The wait begins here, so whoever is told the id can answer at once. `JobError` is raised where they say that it will
-        not be done, or nothing until `within` has passed; `WrongResult` where the result cannot be read as `expect`.
+        The wait begins here: whoever is told the id can answer at once. `JobError` is raised where they say that it will not be
+        done, or nothing `within` that time; `WrongResult` where the result is no `expect`. `untrusted`: as of an activity.
+        """
+        if not (engine := self._live()).may_wait():
+            raise WorkflowMisuse(engine.misuse)
+        kind = reader(expect, "job")
+        name, within_ms = checked_name(name, "job name"), checked_duration(within, "job")
+        step = engine.job(name, within_ms, untrusted=bool(untrusted))
+        return Job(step.wait_id, name, partial(self._done, "job", name, step, kind))
+
+    @overload
+    def child(
+        self,
+        workflow: str | Workflow[Any],
+        given: Any = None,
+        *,
+        within: Duration,
+        attributes: Mapping[str, Any] | None = None,
+    ) -> Child[Any]: ...
+    @overload
+    def child(
+        self,
+        workflow: str | Workflow[Any],
+        given: Any = None,
+        *,
+        within: Duration,
+        expect: type[T],
+        attributes: Mapping[str, Any] | None = None,
+    ) -> Child[T]: ...
+    @noted
+    def child(
+        self,
+        workflow: str | Workflow[Any],
+        given: Any = None,
+        *,
+        within: Duration,
+        expect: Any = Any,
+        attributes: Mapping[str, Any] | None = None,
+    ) -> Child[Any]:
+        """Opens a session of this workflow with this message; `await` it for what it completes with (`turn.complete`).
+
+        It begins here, for the same person as this turn, and several of them run side by side. `ChildError` is raised where
+        it fails, is cancelled, or has not ended `within` that time, which is never more than is left to this session if
+        that is a child as well; `WrongResult` where its outcome cannot be read as `expect`. A child that is not waited for
+        any more is cancelled: when it is late, lost in `first`, or when the turn or the session ends.
         """
         engine = self._live()
         if not engine.may_wait():
             raise WorkflowMisuse(engine.misuse)
-        kind = reader(expect, "job")
-        name = checked_name(name, "job name")
-        step = engine.job(name, checked_duration(within, "job"))
-        return Job(step.wait_id, name, partial(self._done, name, step, kind))
+        kind = reader(expect, "child")
+        name, step = opened(engine, workflow, given, within, attributes)
+        return Child(step.wait_id, name, partial(self._done, "child", name, step, kind))
 
     @noted
-    async def _done(self, name: str, step: Step, kind: Any) -> Any:
+    async def _done(self, what: str, name: str, step: Step, kind: Any) -> Any:
         engine = await self._to_wait()
         if not engine.is_open(step):
             raise WorkflowMisuse(
-                f"job {name!r} ({step.wait_id}) is not awaited any more: it lost in turn.first, or is another stretch's"
+                f"{what} {name!r} ({step.wait_id}) is not awaited any more: it lost in turn.first, or is another stretch's"
             )
-        data = await step
-        try:
-            return read_json(kind, data.inline or b"null")
-        except ValidationError as error:
-            raise WrongResult(name, problems(error)) from error
+        return read_result(what, name, kind, await step)
 
     @noted
     async def inbox(self, *, wait: bool = False) -> list[Message]:

@@ -69,6 +69,7 @@ def _heard(fact: Fact, running: dict[str, _Running]) -> Iterator[Violation]:
             | r.SessionCompleted()
             | r.SessionFailed()
             | r.SessionCancelled()
+            | r.SessionReset()
         ):
             for one in running.values():
                 one.runs = False

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from ...events.blobs import Blobs
 from . import (
     attempts,
+    children,
     compensations,
     dispositions,
     folds,
@@ -25,6 +26,7 @@ from . import (
     steps,
     stretches,
     tasks,
+    versions,
     waits,
 )
 from . import blobs as beside
@@ -62,6 +64,7 @@ CHECKS: tuple[Numbered, ...] = (
     ((i.NO_SKEW,), _plain(dispositions.no_skew)),
     ((i.IDEMPOTENT, i.NO_KEY_REUSE), _plain(dispositions.idempotent)),
     ((i.IDEMPOTENT,), _plain(dispositions.decided_once)),
+    ((i.IDEMPOTENT,), _plain(dispositions.kept_are_decided)),
     ((i.PURE_FOLD,), folds.pure_fold),
     ((i.PURE_FOLD,), _plain(order.chunks)),
     ((i.LEGAL_PATH, i.PARKED_FREE, i.RECOVERY), _legal_path),
@@ -91,8 +94,10 @@ CHECKS: tuple[Numbered, ...] = (
     ((i.RECEIVING,), receiving.receiving),
     ((i.JOBS,), _plain(jobs.jobs)),
     ((i.RECOVERY,), _plain(recoveries.recoveries)),
+    ((i.CHILDREN,), _plain(children.children)),
     ((i.FOUND_BY,), _plain(found_by.attributes)),
     ((i.ROLL_OVER,), _plain(stretches.stretches)),
+    ((i.VERSIONS,), _plain(versions.versions)),
 )
 
 OF_SESSIONS = tuple(check for check in CHECKS if check not in (_DISPOSITION, _TORN, _UNREAD))

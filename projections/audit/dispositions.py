@@ -11,14 +11,15 @@ from .history import At, Fact, History, Request, cause_of, of, place_of
 from .invariants import IDEMPOTENT, NO_KEY_REUSE, NO_SKEW, NOBODY_STRANDED, ONE_DISPOSITION
 from .turned_away import TurnedAway
 
-NO_OP_KINDS = frozenset({"FireTimer", "HeartbeatActivity"})
-"""Commands that may leave nothing: what is due becomes fact before a nudge is looked at, and signs of life are many."""
+NO_OP_KINDS = frozenset({"FireTimer", "HeartbeatActivity", "EndChild", "CancelChild"})
+"""Commands that may leave nothing: what is due becomes fact before a nudge is looked at, signs of life
+are many, and what sessions tell each other of a child may find that one of them has ended."""
 
 NO_CONSENT = (r.CommandRefused, r.CommandParked, r.SessionWaiting)
 """What a command may lead to without being accepted: refused, kept for later, or the session parks after a repeat."""
 
-KEPT = (r.CommandParked, r.SessionReleased)
-"""What has events at two places: a command that was kept, and the one that let it go."""
+KEPT = (r.CommandParked, r.SessionReleased, r.SessionReset)
+"""What has events at two places: a command that was kept, and the one that let it be decided."""
 
 
 def one_disposition(history: History) -> Iterator[Violation]:
@@ -177,6 +178,29 @@ def decided_once(history: History) -> Iterator[Violation]:
             if last is not None:
                 closed.add(last)
             last = cause
+
+
+def kept_are_decided(history: History) -> Iterator[Violation]:
+    """5: what was kept while a session was held is decided, or kept once more, where it goes on; once each.
+
+    Results are left out: one that was recorded before leaves nothing. What goes on is held or over, or has an event of each.
+    """
+    for facts in history.sessions.values():
+        kept: dict[At, Fact] = {}
+        owed: dict[At, Fact] = {}
+        for fact in facts:
+            body, cause = fact.event.body, cause_of(fact)
+            owed.pop(cause, None)
+            if isinstance(body, r.CommandParked) and fact.event.envelope.cause.command_hash:
+                kept[cause] = fact
+            elif isinstance(body, r.SessionReleased | r.SessionReset):
+                owed, kept = {**owed, **kept}, {}
+            elif isinstance(body, r.SessionCancelled | r.CompensationStarted):
+                kept.clear()
+                owed.clear()
+        for fact in owed.values():
+            kind = getattr(fact.event.body, "command_type", "command")
+            yield of(fact, IDEMPOTENT, f"the {kind} that was kept was never decided")
 
 
 def nothing_waits(history: History) -> Iterator[Violation]:

@@ -9,10 +9,11 @@ from hashlib import sha256
 
 from ...events import records as r
 from ...events.codec import STATES, encode_state
+from ...events.due import awaited_by
 from ...events.errors import Unfoldable
 from ...events.evolve import evolve, fold_head
 from ...events.recovering import is_stalled
-from ...events.state import MESSAGE, STATE_VERSION, Head, SessionState, State, Status, awaited_by
+from ...events.state import MESSAGE, STATE_VERSION, Head, SessionState, State, Status
 from .evidence import Violation
 from .history import Fact, History, Session, hash_of, name_of, of
 from .invariants import LEGAL_PATH, NOBODY_STRANDED, PARKED_FREE, PURE_FOLD, RECOVERY

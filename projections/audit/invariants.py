@@ -95,8 +95,14 @@ FOUND_BY = "attributes"
 JOBS = "jobs"
 """An external job ends once, not before its time where it expires, and does not outlive its turn."""
 
+VERSIONS = "versions"
+"""Turns count up and begin on the version that the session is pinned to; a reset goes back to what a turn had left."""
+
 RECOVERY = "recovery"
 """Only what somebody named is given up as stalled, and a session is made to go on again only so many times."""
+
+CHILDREN = "children"
+"""A child is opened once, by the session that asked for it, ends once there, and outlives neither its turn nor its parent's end."""
 
 BLOBS = "blobs"
 """What lies beside the log is there, and is what the log says."""

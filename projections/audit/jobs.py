@@ -9,7 +9,9 @@ from .evidence import Violation
 from .history import Fact, History, of
 from .invariants import JOBS
 
-_TURN_ENDS = r.TurnContinued | r.TurnCompleted | r.SessionCompleted | r.SessionFailed
+_TURN_ENDS = (
+    r.TurnContinued | r.TurnCompleted | r.SessionCompleted | r.SessionFailed | r.SessionReset
+)
 _TOLD = r.JobCompleted | r.JobFailed
 _JOB_ENDS = _TOLD | r.JobExpired | r.JobWithdrawn
 

@@ -12,6 +12,7 @@ from ...events.records import Event
 from ...events.state import OpenActivity, State
 from ..project import project
 from ..rows import (
+    CHILDREN,
     JOBS,
     LEDGER,
     PLACES,
@@ -154,6 +155,10 @@ def _owed(rows: Rows) -> dict[Session, set[tuple[str, str, int]]]:
         if row["status"] == "awaited":
             awaited = ("job", job, row["expires_at_ms"])
             found.setdefault((tenant, session_id), set()).add(awaited)
+    for (tenant, session_id, child), row in rows.get(CHILDREN, {}).items():
+        if row["status"] == "open":
+            opened = ("child", child, row["expires_at_ms"])
+            found.setdefault((tenant, session_id), set()).add(opened)
     for (tenant, session_id, activity), row in rows.get(LEDGER, {}).items():
         if row["status"] in ("requested", "retrying", "withheld"):
             one = (f"{row['status']} activity", activity, row["attempts"])
@@ -165,9 +170,11 @@ def _owes(state: State) -> set[tuple[str, str, int]]:
     """The same by the fold, which knows nothing of rows."""
     timers = {("timer", timer.timer_id, timer.due_ms) for timer in state.timers}
     jobs = {("job", job.job_id, job.expires_at_ms) for job in state.jobs}
+    children = {("child", child.child_id, child.expires_at_ms) for child in state.children}
     return (
         timers
         | jobs
+        | children
         | {
             (f"{_stands(activity)} activity", activity.activity_id, activity.attempt)
             for activity in state.activities

@@ -21,6 +21,8 @@ class _Kept:
     queue: dict[str, r.Event] = field(default_factory=dict)
     arrived: set[tuple[type, str]] = field(default_factory=set)
     waits: dict[str, r.SignalAwaited | r.InboxAwaited] = field(default_factory=dict)
+    answered: r.Event | None = None
+    """What the turn under way answers."""
 
 
 def receiving(history: History, folded: Mapping[Session, Folded]) -> Iterator[Violation]:
@@ -67,6 +69,12 @@ def _followed(fact: Fact, kept: _Kept) -> Iterator[Violation]:
                 yield of(fact, RECEIVING, f"wait {body.wait_id} is withdrawn, and is not open")
         case r.TurnCompleted():
             kept.waits.clear()
+            kept.answered = None
+        case r.SessionReset():
+            if kept.answered is not None and body.message_id is not None:
+                kept.queue = {body.message_id: kept.answered, **kept.queue}
+            kept.waits.clear()
+            kept.answered = None
         case _:
             pass  # the others neither bring nor take anything
 
@@ -130,7 +138,7 @@ def _started(fact: Fact, body: r.TurnStarted, message_id: str, kept: _Kept) -> I
     oldest = next(iter(kept.queue), None)
     if oldest != message_id:
         yield of(fact, RECEIVING, f"turn {body.turn} takes {message_id!r}, and {oldest!r} is first")
-    event = kept.queue.pop(message_id, None)
+    event = kept.answered = kept.queue.pop(message_id, None)
     if event is None:
         return
     came = event.body

@@ -163,7 +163,13 @@ def _fenced(fact: Fact, attempts: _Attempts) -> Iterator[Violation]:
             | r.ActivityResolved()
         ):
             yield from _fenced_end(fact, body, attempts)
-        case r.TurnCompleted() | r.SessionCompleted() | r.SessionFailed() | r.SessionCancelled():
+        case (
+            r.TurnCompleted()
+            | r.SessionCompleted()
+            | r.SessionFailed()
+            | r.SessionCancelled()
+            | r.SessionReset()
+        ):
             attempts.settled.update(attempts.newest)
             attempts.in_doubt.clear()
         case r.LateResultRecorded():

@@ -18,6 +18,7 @@ _STEPPED = (
     r.SignalAwaited,
     r.InboxAwaited,
     r.JobAwaited,
+    r.ChildStarted,
     r.ReplySent,
     r.VersionMarked,
     r.CompensationsReleased,
@@ -47,7 +48,7 @@ def _asks_again(body: r.EventBody) -> bool:
 
 
 def stretches(history: History) -> Iterator[Violation]:
-    """39: within a turn steps and stretches count up, and a stretch ends with nothing open."""
+    """39: within a turn steps and stretches count up, and a stretch ends with nothing open, as does a reset."""
     for facts in history.sessions.values():
         turn = _Turn(0)
         for fact in facts:
@@ -56,6 +57,11 @@ def stretches(history: History) -> Iterator[Violation]:
                 turn = _Turn(body.turn)
             elif isinstance(body, r.TurnContinued):
                 yield from _continued(fact, body, turn)
+            elif isinstance(body, r.SessionReset):
+                if turn.waits:
+                    told = f"it is reset while it waits for {_told(turn)}"
+                    yield of(fact, ROLL_OVER, told)
+                turn.waits.clear()
             elif isinstance(body, _STEPPED):
                 if body.step <= turn.step and not _asks_again(body):
                     told = f"{type(body).__name__} is step {body.step} of turn {turn.turn}, after step {turn.step}"
@@ -76,10 +82,14 @@ def _continued(fact: Fact, body: r.TurnContinued, turn: _Turn) -> Iterator[Viola
         told = f"stretch {body.stretch} goes on from step {body.steps}, the last was {turn.step}"
         yield of(fact, ROLL_OVER, told)
     if turn.waits:
-        told = ", ".join(f"{kind} {id_}" for id_, kind in turn.waits.items())
-        yield of(fact, ROLL_OVER, f"stretch {body.stretch} begins while it waits for {told}")
+        told = f"stretch {body.stretch} begins while it waits for {_told(turn)}"
+        yield of(fact, ROLL_OVER, told)
     turn.stretch, turn.step = body.stretch, max(turn.step, body.steps)
     turn.waits.clear()
+
+
+def _told(turn: _Turn) -> str:
+    return ", ".join(f"{kind} {id_}" for id_, kind in turn.waits.items())
 
 
 def _opens(body: r.EventBody, turn: _Turn) -> None:
@@ -96,6 +106,8 @@ def _opens(body: r.EventBody, turn: _Turn) -> None:
             turn.waits[body.wait_id] = "wait"
         case r.JobAwaited():
             turn.waits[body.job_id] = "job"
+        case r.ChildStarted():
+            turn.waits[body.child_id] = "child"
         case _:
             pass  # the others are done at once
 
@@ -124,6 +136,14 @@ def _closes(body: r.EventBody, turn: _Turn) -> None:
             turn.waits.pop(body.timer_id, None)
         case r.JobCompleted() | r.JobFailed() | r.JobExpired() | r.JobWithdrawn():
             turn.waits.pop(body.job_id, None)
+        case (
+            r.ChildCompleted()
+            | r.ChildFailed()
+            | r.ChildCancelled()
+            | r.ChildExpired()
+            | r.ChildWithdrawn()
+        ):
+            turn.waits.pop(body.child_id, None)
         case r.SignalDelivered() | r.InboxTaken() | r.WaitWithdrawn():
             turn.waits.pop(body.wait_id, None)
         case _:

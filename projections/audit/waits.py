@@ -10,7 +10,7 @@ from .evidence import Violation
 from .history import History, of
 from .invariants import ONE_DECISION, TIMERS
 
-_ENDS = r.TurnCompleted | r.SessionCompleted | r.SessionFailed | r.SessionCancelled
+_ENDS = r.TurnCompleted | r.SessionCompleted | r.SessionFailed | r.SessionCancelled | r.SessionReset
 _DECIDED = (
     r.ApprovalGranted
     | r.ApprovalRejected

@@ -17,9 +17,11 @@ from .processors.activities.definitions import Action, Activity, activity
 from .processors.activities.inside import cancelled, emit, heartbeat, progress
 from .processors.activities.rules import Needs
 from .processors.workflow.approval import Approval
+from .processors.workflow.child import Child
 from .processors.workflow.definitions import Message, Workflow, workflow
 from .processors.workflow.errors import (
     ActivityError,
+    ChildError,
     JobError,
     UnapprovedAction,
     Uncertain,
@@ -38,6 +40,8 @@ __all__ = [
     "ActivityError",
     "Approval",
     "AttemptCancelled",
+    "Child",
+    "ChildError",
     "Job",
     "JobError",
     "Message",

@@ -123,7 +123,7 @@ def test_where_nothing_is_open_that_is_what_is_said() -> None:
 
 
 def test_a_workflow_that_is_not_loaded_is_told_with_those_that_are() -> None:
-    refusal = check_unknown(m.Command(HEADER, m.OpenSession("other")), frozenset({"desk"}))
+    refusal = check_unknown(m.Command(HEADER, m.OpenSession("other")), frozenset({"desk"}), 0)
     assert refusal is not None
     assert (
         refusal.detail
@@ -135,11 +135,11 @@ def test_a_workflow_that_is_not_loaded_is_told_with_those_that_are() -> None:
 def test_no_new_session_may_have_an_id_that_no_address_can_name(session_id: str) -> None:
     """What is in a log under such an id goes on: only an opening is asked."""
     header = replace(HEADER, session_id=session_id)
-    refusal = check_unknown(m.Command(header, m.OpenSession("desk")), frozenset({"desk"}))
+    refusal = check_unknown(m.Command(header, m.OpenSession("desk")), frozenset({"desk"}), 0)
     assert refusal is not None
     assert (refusal.check, refusal.reason) == ("scope", "invalid_session_id")
     assert f"session id {session_id!r} is not allowed" in refusal.detail
     other = m.Command(replace(header, session_id="..a"), m.OpenSession("desk"))
-    assert check_unknown(other, frozenset({"desk"})) is None
+    assert check_unknown(other, frozenset({"desk"}), 0) is None
     known = SessionState(Head(seq=9), STATE)
     assert check(known, m.Command(header, m.SendMessage(PAID)), b"h", 1_000) is None

@@ -13,6 +13,7 @@ from wakeful.commands.decide import deliverable, due
 from wakeful.commands.reports import RETURNS_MAX, report, unapproved
 from wakeful.events import contracts as c
 from wakeful.events import records as r
+from wakeful.events.due import next_due
 from wakeful.events.evolve import evolve
 from wakeful.events.payloads import json_payload
 from wakeful.events.state import (
@@ -21,7 +22,6 @@ from wakeful.events.state import (
     State,
     Status,
     Uncertain,
-    next_due,
 )
 from wakeful.events.undoing import Registered, Undoing
 

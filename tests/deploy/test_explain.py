@@ -147,7 +147,21 @@ def test_a_held_session_says_why_what_was_kept_and_the_way_out(capsys):
     out = capsys.readouterr().out
     assert "is held in turn 1" in out
     assert "the way out: mend what raised in the workflow, and deploy it, then 'wakeful" in out
+    assert "or take it back to the end of its last turn: 'wakeful repair reset s1'" in out
     assert "or end it for good: 'wakeful session cancel s1'" in out
+
+
+def test_a_step_that_differs_is_told_as_it_was_and_as_it_is_now():
+    differs = r.NondeterminismFound(1, 3, "step 3: reply a1", "step 3: sleep until 5")
+    assert lines(tell(history(*OPENED, differs)))[-1] == (
+        "held: step 3 was step 3: reply a1, and the code now does step 3: sleep until 5"
+    )
+
+
+@pytest.mark.parametrize("reason", ["compensation_failed", "does_not_fold"])
+def test_what_cannot_go_back_to_a_turn_is_not_told_to(reason):
+    row = {"status": "Recovering", "held_reason": reason, "held_detail": "why"}
+    assert explained(found(row), tell(history(*OPENED)), None)["held"]["or_back"] == ""
 
 
 def test_a_wrong_signal_and_a_loop_without_a_wait_have_their_own_way_out():

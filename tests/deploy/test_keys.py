@@ -142,7 +142,10 @@ def test_the_end_of_a_publishers_key_warns_of_the_sets_that_it_signed(cli) -> No
     cli("new", "--role", "publisher")
     one, *_ = kids(cli)
     assert "policy set" not in cli("retire", one)[2]
-    assert "warning: a policy set that it signed counts for nothing" in cli("revoke", one)[2]
+    assert (
+        "warning: policy sets and rollouts that it signed count for nothing"
+        in cli("revoke", one)[2]
+    )
 
 
 @pytest.mark.parametrize("how", ["retire", "revoke"])

@@ -295,13 +295,13 @@ class Racing(Insecure):
     def __init__(self, log: MemoryLog, times: int) -> None:
         self._log, self._times = log, times
 
-    def sign_policy(
+    def sign_published(
         self, published: r.PolicyPublished, topic: str, key: bytes, value: bytes
     ) -> tuple[Any, ...]:
         if self._times:
             self._times -= 1
             publish(self._log, SETTINGS, made(published.version, "bob"), INSECURE)
-        return super().sign_policy(published, topic, key, value)
+        return super().sign_published(published, topic, key, value)
 
 
 @pytest.mark.parametrize("times", [0, 1, 2])

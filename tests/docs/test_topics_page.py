@@ -121,7 +121,10 @@ def test_a_role_sends_what_its_key_vouches_for():
     for role in ("client", "gateway", "worker", "processor"):
         sent = DOCUMENT["operations"][f"{role}.sends.commands"]["messages"]
         assert {one["$ref"].rpartition("/")[2] for one in sent} == ROLES[role]
-    for role, records in (("publisher", ["PolicyPublished"]), ("processor", ["PolicySeen"])):
+    for role, records in (
+        ("publisher", ["PolicyPublished", "RolloutSet"]),
+        ("processor", ["PolicySeen", "RolloutSeen"]),
+    ):
         sent = DOCUMENT["operations"][f"{role}.sends.control"]["messages"]
         assert [one["$ref"].rpartition("/")[2] for one in sent] == records
 

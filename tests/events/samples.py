@@ -39,6 +39,8 @@ from wakeful.events.records import (
     Payload,
     PolicyPublished,
     PolicySeen,
+    RolloutSeen,
+    RolloutSet,
     Snapshot,
 )
 from wakeful.events.state import SessionState
@@ -56,6 +58,8 @@ SINGLE: dict[type, Codec] = {
     SessionState: STATES,
     PolicyPublished: CONTROL,
     PolicySeen: CONTROL,
+    RolloutSet: CONTROL,
+    RolloutSeen: CONTROL,
 }
 CLASSES = (*get_args(EventBody), *get_args(CommandBody), *SINGLE)
 

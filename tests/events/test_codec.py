@@ -264,7 +264,7 @@ def test_blocks_as_other_writers_cut_them_are_read() -> None:
     whole_ = encode_event(Event(ENVELOPE, SessionCancelled(("a", "b"), (), ())))
     item_a, item_b = b"\2a", b"\2b"
     start = whole_.body[: whole_.body.index(b"\4" + item_a + item_b)]
-    cut = start + b"\1\4" + item_a + b"\2" + item_b + b"\0" + b"\0\0\0\0"
+    cut = start + b"\1\4" + item_a + b"\2" + item_b + b"\0" + b"\0\0\0\0\0"
     assert EVENTS.decode_body(cut, whole_.fingerprint).body.done == ("a", "b")
 
 

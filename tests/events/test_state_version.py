@@ -15,6 +15,10 @@ WRITTEN_BY = {
     9: "56ed0cbf0e681799",
     10: "39b0a2083d990328",
     11: "210d61adec783d5f",
+    12: "975103dec80de197",
+    13: "d46a5a7d8a900eae",
+    14: "6e410d3eb55eacbf",
+    15: "0772d547bafdb8b7",
 }
 """The schema that each version of the fold stores. A new schema, or a fold that means something else, is a new line."""
 

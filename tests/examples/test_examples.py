@@ -26,6 +26,7 @@ LINES_MAX = {
     "contracts.py": 80,
     "contracts_tour.py": 200,
     "saga.py": 65,
+    "fanout.py": 65,
     "approvals.py": 75,
     "approvals_stage.py": 225,
     "approvals_tour.py": 290,
@@ -77,6 +78,17 @@ def test_the_saga_takes_back_what_was_booked_and_leaves_what_was_paid() -> None:
         *("no cover", *back, "  Failed, in the end"),
         *("called off", *back, "  Cancelled, in the end"),
     ]
+
+
+def test_the_magazine_is_written_by_children_of_children() -> None:
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / "fanout.py")],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=True,
+    )
+    assert done.stdout.splitlines() == ["whales (2100 words), seals (2100 words)"]
 
 
 def test_the_shop_of_the_refund_desk_knows_nothing_of_wakeful() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -81,12 +81,13 @@ class Cluster:
         faults: Faults | None = None,
         folder: Path | None = None,
         identity: Identity = INSECURE,
+        more: Sequence[object] = (),
     ) -> None:
         clock = self.clock = ManualClock()
         # Not through `self`: a cluster in a cycle would be collected by any thread, and its stores closed in there.
         self.log = MemoryLog(now_ms=lambda: clock.ms, faults=faults)
         self.topics = Topics("desk")
-        self.app = gather((desk, sleeper, stubborn, hires, find_order, refund))
+        self.app = gather((desk, sleeper, stubborn, hires, find_order, refund, *more))
         self.log.create_topics(self.topics.specs(self.app.queues, partitions))
         self.folder = folder
         self.identity = identity

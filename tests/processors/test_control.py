@@ -22,6 +22,7 @@ from wakeful.events.log.memory_faults import Fate, NoFaults
 from wakeful.processors.control import POLICY_KEY, Control, seen_key
 from wakeful.processors.policies.cedar import load
 from wakeful.processors.policies.sets import default_policies
+from wakeful.processors.rollouts import rollout_key, rollout_seen_key
 
 NAME = "desk.processors.0"
 
@@ -59,7 +60,7 @@ class Desk(Cluster):
         made = r.PolicyPublished(version, 0, "root", "", text, roles, ())
         encoded = encode_control(made)
         where = (topic or self.topics.control, POLICY_KEY, encoded.value)
-        mark = (by or self.identity).sign_policy(made, *where)
+        mark = (by or self.identity).sign_published(made, *where)
         self.put(POLICY_KEY, encoded.value, [*record_headers(encoded, "policy"), *mark])
 
     def put(self, key: bytes, value: bytes | None, headers: object = ()) -> None:
@@ -223,3 +224,35 @@ def test_a_word_that_is_not_delivered_is_said_again() -> None:
     started(desk)
     assert faults.lost > 1
     assert [seen.policy_offset for seen in desk.seen()] == [0]
+
+
+def rolled_out(desk: Desk, version: int, number: int) -> None:
+    made = r.RolloutSet(number, 0, "root", "", "desk", version, 100, None)
+    encoded = encode_control(made)
+    mark = desk.identity.sign_published(
+        made, desk.topics.control, rollout_key("desk"), encoded.value
+    )
+    desk.put(rollout_key("desk"), encoded.value, [*record_headers(encoded, "r"), *mark])
+
+
+def test_rollouts_are_read_before_the_first_command_and_told_with_what_is_loaded() -> None:
+    desk = Desk(EVERYBODY)
+    rolled_out(desk, 1, 1)
+    control = desk.control()
+    control._loaded = desk.app.loaded
+    desk.start(control=control)
+    desk.open()
+    desk.run()
+    (begun,) = [e for e in desk.events() if isinstance(e.body, r.TurnStarted)]
+    assert begun.body.rollout_offset == 0 < begun.envelope.control_offset
+    rolled_out(desk, 7, 2)
+    desk.run()
+    desk.open("s2")
+    desk.run()
+    (held,) = [e.body for e in desk.events() if isinstance(e.body, r.SessionHeld)]
+    assert "gives it version 7 of workflow 'desk', which is not loaded here" in held.detail
+    records = desk.log.dump(desk.topics.control)
+    seen = [decode_control(x.value, x.headers) for x in records if x.key == rollout_seen_key(NAME)]
+    newest = max(x.offset for x in records if x.key == rollout_key("desk"))
+    assert [one.rollout_offset for one in seen] == [0, newest]
+    assert r.Version("desk", "1") in seen[-1].loaded

@@ -13,7 +13,7 @@ from wakeful.commands.policy import Policy
 from wakeful.events import records as r
 from wakeful.events.evolve import evolve
 from wakeful.events.failures import UNAPPROVED
-from wakeful.events.state import Status, next_due
+from wakeful.events.state import Status
 from wakeful.processors.effects import START_BY_MS
 from wakeful.processors.policies.cedar import load
 
@@ -301,7 +301,7 @@ def test_a_withheld_attempt_owes_nothing_to_the_clock_but_its_approval() -> None
     hand.handler.go_by(policy(FREEZE), 8)
     hand.wake()
     asked = hand.last(r.ApprovalRequested)
-    assert next_due(hand.session.state) == (asked.expires_at_ms, asked.proposal_id)
+    assert hand.session.next_due() == (asked.expires_at_ms, asked.proposal_id)
 
 
 def test_cancelled_while_it_is_withheld_it_is_not_said_to_be_uncertain() -> None:

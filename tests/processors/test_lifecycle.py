@@ -9,7 +9,14 @@ import pytest
 
 from tests.processors.desk import KEY, Desk, Hand, find_order, refund
 from wakeful import ActivityError, Message, Needs, Turn, Write, activity, workflow
-from wakeful.commands.models import CompleteJob, OpenSession, ResolveActivity, SendSignal
+from wakeful.commands.models import (
+    CompleteJob,
+    EndChild,
+    OpenSession,
+    ResetSession,
+    ResolveActivity,
+    SendSignal,
+)
 from wakeful.events import records as r
 from wakeful.events.evolve import evolve
 from wakeful.events.payloads import json_payload
@@ -63,6 +70,14 @@ async def listener(turn: Turn, desk: Desk, message: Message) -> Desk:
                 await turn.run(find_order.call("x"))
                 with suppress(ActivityError):
                     await job
+            case "child":
+                with suppress(ActivityError):
+                    await turn.child("listener", within="1h")
+            case "nursery":
+                child = turn.child("listener", within="5m")
+                await turn.run(find_order.call("x"))
+                with suppress(ActivityError):
+                    await child
             case "wire":
                 with suppress(ActivityError):
                     await turn.run(wire.call(5))
@@ -81,6 +96,8 @@ async def payer(turn: Turn, desk: Desk, message: Message) -> Desk:
     """Pays, and then does what its message says; what is paid is taken back, once it is approved or at once."""
     undo = take_back.call(5) if "ask" in message.text else wire.call(5)
     await turn.run(refund.call(5), compensate=undo)
+    if "child" in message.text:
+        await turn.child("listener", within="1h")
     if "sleep" in message.text:
         await turn.sleep("1h")
     if "fail" in message.text:
@@ -143,6 +160,29 @@ def dig_for_ever(hand: Hand) -> None:
     """The job's time is over, and not yet that of an activity beside it."""
     hand.now_ms = hand.last(r.JobAwaited).expires_at_ms
     hand.wake()
+
+
+def grow(end: str) -> Callable[[Hand], None]:
+    """The child ends so."""
+
+    def ends(hand: Hand) -> None:
+        child_id = hand.last(r.ChildStarted).child_id
+        result = json_payload("grown", KEY) if end == "completed" else None
+        failure = r.Failure("child_failed", "", "ill", "") if end == "failed" else None
+        hand.give(EndChild(child_id, end, result, failure))
+
+    return ends
+
+
+def grow_for_ever(hand: Hand) -> None:
+    hand.now_ms = hand.last(r.ChildStarted).expires_at_ms
+    hand.wake()
+
+
+CHILDREN: dict[str, Callable[[Hand], None]] = {
+    **{f"child {end}": grow(end) for end in ("completed", "failed", "cancelled")},
+    "child expired": grow_for_ever,
+}
 
 
 def resolve(hand: Hand) -> None:
@@ -232,6 +272,9 @@ def edited_by_one_of_two(hand: Hand, _patch: pytest.MonkeyPatch) -> None:
 
 
 STORIES: dict[str, Story] = {
+    **{name: listening("child", end) for name, end in CHILDREN.items()},
+    **{f"{name} while another runs": listening("nursery", end) for name, end in CHILDREN.items()},
+    **{f"{name} after the stop": paid("child", end) for name, end in CHILDREN.items()},
     "completed": after(
         lambda hand: hand.open(last=True),
         lambda hand: hand.result("1.1", 50),
@@ -301,6 +344,25 @@ STORIES: dict[str, Story] = {
     "taking back approved": paid("ask", lambda hand: hand.decide("approve")),
     "taking back rejected": paid("ask", lambda hand: hand.decide("reject")),
     "taking back expired": paid("ask", days_pass, lambda hand: hand.wake()),
+}
+
+
+def back(hand: Hand) -> None:
+    """To before the first turn, and nothing is answered again."""
+    hand.give(ResetSession(0, None, False, "mended"))
+
+
+def held_back(hand: Hand, patch: pytest.MonkeyPatch) -> None:
+    running(hand)
+    fault(hand, patch)
+    back(hand)
+
+
+STORIES |= {
+    "reset while it runs": after(running, back),
+    "reset while it waits": after(waiting, back),
+    "reset while it rests": after(suspended, back),
+    "reset while it is held": held_back,
 }
 
 

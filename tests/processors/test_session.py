@@ -80,6 +80,9 @@ def test_a_park_event_says_what_is_owed_and_what_may_come(hand: Hand) -> None:
         "ResolveActivity": False,
         "ChangeArtifact": False,
         "CompleteJob": False,
+        "RecoverSession": False,
+        "ResetSession": True,
+        "PinSession": True,
     }
 
 

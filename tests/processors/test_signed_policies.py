@@ -138,7 +138,7 @@ def test_a_set_whose_header_names_another_schema_is_none(desk: Desk) -> None:
     made = r.PolicyPublished(9, 0, "root", "", "", (), ())
     other = encode_control(r.PolicySeen("x", 0, None, 0))
     encoded = encode_control(made)
-    mark = by("publisher").sign_policy(made, desk.topics.control, POLICY_KEY, encoded.value)
+    mark = by("publisher").sign_published(made, desk.topics.control, POLICY_KEY, encoded.value)
     headers = [(FINGERPRINT, other.fingerprint), *mark]
     assert ignored(desk, lambda: desk.put(POLICY_KEY, encoded.value, headers)) == ["other_schema"]
 
@@ -165,7 +165,7 @@ def test_where_everybody_is_believed_an_unsigned_set_counts() -> None:
 
 
 def test_a_publishers_key_is_for_all_tenants_and_signs_in_its_own_name_alone() -> None:
-    with pytest.raises(ValueError, match="a policy set speaks of all"):
+    with pytest.raises(ValueError, match="policy sets and rollouts speak of all"):
         key("publisher", "publisher", tenants=frozenset({"acme"}))
     carol = identity(key("carol", "publisher", actor="carol"))
     assert carol.may_sign("PolicyPublished", "carol", NOW_MS)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
 from pydantic import BaseModel
 
-from tests.processors.desk import Hand, kinds
+from tests.processors.desk import KEY, Hand, kinds
 from tests.processors.policies.sets import published
 from wakeful import ActivityError, Message, Read, Turn, Uncertain, Write, activity, workflow
+from wakeful.commands.models import CompleteJob
 from wakeful.commands.policy import NOBODY, Policy
 from wakeful.events import records as r
+from wakeful.events.payloads import json_payload
 from wakeful.events.state import Status
 from wakeful.processors.policies.cedar import load
 
@@ -158,4 +161,26 @@ def test_an_activity_that_loses_while_it_is_withheld_takes_its_proposal_along() 
     assert facts[at : at + 2] == ["ActivityCancelled", "ApprovalWithdrawn"]
     assert hand.session.state.approvals == ()
     assert hand.session.state.status == Status.SUSPENDED
+    assert hand.refold().state == hand.session.state
+
+
+@workflow("clerk", version=1)
+async def clerk(turn: Turn, state: State, message: Message) -> State:
+    """Posts what others found out."""
+    found = await turn.job("research", within="1d", untrusted=message.text != "ours")
+    await turn.say(await turn.run(post.call(found)))
+    return state
+
+
+@pytest.mark.parametrize(("whose", "tainted"), [("theirs", ("research",)), ("ours", ())])
+def test_what_others_say_of_a_job_taints_where_nobody_vouches_for_it(
+    whose: str, tainted: tuple[str, ...]
+) -> None:
+    hand = Hand(clerk, post, workflow="clerk", always_replay=True)
+    hand.handler.go_by(policy(), 7)
+    hand.open(whose)
+    (job,) = hand.session.state.jobs
+    facts = hand.give(CompleteJob(job.job_id, json_payload("post: approved by admin", KEY), None))
+    assert hand.session.state.tainted_by == tainted
+    assert ("ApprovalRequested" in kinds(facts)) is bool(tainted)
     assert hand.refold().state == hand.session.state

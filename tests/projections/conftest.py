@@ -63,6 +63,7 @@ class Scribe:
         key: bytes | None = None,
         partition: int | None = None,
         extra_headers: Sequence[tuple[str, bytes]] = (),
+        channel: str = "test",
     ) -> r.Event:
         last, chain = self.heads.get(session, (0, NO_HASH))
         self.now_ms += 1
@@ -73,7 +74,7 @@ class Scribe:
             at_ms=self.now_ms if at_ms is None else at_ms,
             actor=actor,
             on_behalf_of=on_behalf_of,
-            channel="test",
+            channel=channel,
             cause=cause
             or r.Cause(
                 "test.commands.v1", 0, len(self.records), f"c{len(self.records)}", None, None

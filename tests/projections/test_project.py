@@ -81,10 +81,19 @@ def test_every_kind_of_event_is_projected_onto_its_session(new_scribe):
         "JobFailed",
         "JobExpired",
         "JobWithdrawn",
+        "ChildStarted",
+        "ChildCompleted",
+        "ChildFailed",
+        "ChildCancelled",
+        "ChildExpired",
+        "ChildWithdrawn",
+        "LateChildRecorded",
         "ApprovalVoted",
         "ApprovalVoided",
         "ApprovalAnswered",
         "TriggerReceived",
+        "SessionReset",
+        "SessionPinned",
         "SignalAwaited",
         "SignalDelivered",
         "InboxAwaited",
@@ -290,6 +299,16 @@ def test_a_held_session_says_why_and_goes_on_from_where_it_was(scribe):
     scribe.add(S, r.SessionReleased("fixed"))
     row = rows_of(scribe)[SESSIONS][S]
     assert (row["status"], row["held_reason"], row["seq"]) == ("Running", None, 6)
+
+
+def test_a_session_that_is_reset_rests_and_is_held_no_more(scribe):
+    opened(scribe)
+    scribe.add(S, r.SessionHeld("workflow_raised", "a bug"))
+    scribe.add(S, r.SessionReset(1, 0, None, 0, None, (), (), "mended"))
+    row = rows_of(scribe)[SESSIONS][S]
+    assert (row["status"], row["held_reason"], row["waits"]) == ("Suspended", None, 0)
+    scribe.add(S, r.SessionPinned(1, "as it was"))
+    assert rows_of(scribe)[SESSIONS][S]["seq"] == row["seq"] + 1
 
 
 @pytest.mark.case("L26")

@@ -40,6 +40,8 @@ from wakeful.events.records import (
     PartitionMark,
     PolicyPublished,
     PolicySeen,
+    RolloutSeen,
+    RolloutSet,
     SessionOpened,
     Snapshot,
     TurnStarted,
@@ -60,6 +62,8 @@ SINGLE: dict[type, Codec] = {
     SessionState: STATES,
     PolicyPublished: CONTROL,
     PolicySeen: CONTROL,
+    RolloutSet: CONTROL,
+    RolloutSeen: CONTROL,
 }
 
 

@@ -20,6 +20,8 @@ from wakeful.events.records import (
     PartitionMark,
     PolicyPublished,
     PolicySeen,
+    RolloutSeen,
+    RolloutSet,
     Snapshot,
 )
 from wakeful.events.state import SessionState
@@ -42,6 +44,8 @@ LEADS = {
             PartitionMark,
             PolicyPublished,
             PolicySeen,
+            RolloutSet,
+            RolloutSeen,
             SessionState,
         )
     ),

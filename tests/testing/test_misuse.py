@@ -36,7 +36,8 @@ def test_approving_when_nothing_is_open_says_what_may_come() -> None:
     assert str(error.value) == (
         "no approval is open: the session is Waiting, open: timer sleep (1.1) until 2027-01-15 08:10:00; "
         "next may come: SendMessage (queues behind the running turn), CancelSession (ends the session for good), "
-        "SendSignal (kept until a turn asks for it), StartTurn (queues behind the running turn)"
+        "SendSignal (kept until a turn asks for it), StartTurn (queues behind the running turn), "
+        "ResetSession (to the end of turn 0), PinSession (turns begin on that version from then on)"
     )
 
 

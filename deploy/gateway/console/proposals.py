@@ -27,7 +27,7 @@ CHANGES_MAX = 20
 
 TELLING = (
     *(r.MessageReceived, r.ArtifactChanged, r.ArtifactRecorded, r.SignalReceived),
-    *(r.SessionHeld, r.SessionReleased, r.CancellationRequested),
+    *(r.SessionHeld, r.SessionReleased, r.SessionReset, r.CancellationRequested),
 )
 """Facts that somebody who decides should know of."""
 

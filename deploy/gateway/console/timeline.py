@@ -117,6 +117,11 @@ ENDS: dict[type, str] = {
     r.JobFailed: FAILED,
     r.JobExpired: "expired",
     r.JobWithdrawn: "withdrawn",
+    r.ChildCompleted: COMPLETED,
+    r.ChildFailed: FAILED,
+    r.ChildCancelled: CANCELLED,
+    r.ChildExpired: "expired",
+    r.ChildWithdrawn: "withdrawn",
 }
 """Facts that end an item, and what it is then."""
 
@@ -154,7 +159,9 @@ def timeline(events: Iterable[r.Event]) -> list[TurnShown]:
             turn.items.append(alone)
             if isinstance(body, r.MessageReceived | r.TriggerReceived):
                 queued[alone.id] = turn, alone
-        if isinstance(body, r.TurnCompleted | r.SessionCompleted | r.SessionFailed):
+        if isinstance(
+            body, r.TurnCompleted | r.SessionCompleted | r.SessionFailed | r.SessionReset
+        ):
             turn.ended_ms = envelope.at_ms
     return turns
 
@@ -208,6 +215,10 @@ def _opened(envelope: r.Envelope, body: Any) -> Item:
             item.facts += [(f"relies on {v.name}", v.version) for v in body.relies_on]
         case r.TimerSet():
             item = Item("wait", body.timer_id, at_ms, "timer", "set")
+        case r.ChildStarted():
+            item = Item("wait", body.child_id, at_ms, body.workflow, "open")
+            item.value = as_json(body.input)
+            item.facts = _facts(child=body.child_id)
         case _:
             id_ = getattr(body, OPENS[type(body)][0])
             item = Item("wait", id_, at_ms, getattr(body, "name", "inbox"), "awaited")
@@ -259,9 +270,9 @@ def _go_on(turn: TurnShown, items: dict[str, Item], envelope: r.Envelope, body: 
             item.result = as_json(body.answer)
         case r.SignalDelivered():
             item.result = as_json(body.data)
-        case r.JobCompleted():
+        case r.JobCompleted() | r.ChildCompleted():
             item.result = as_json(body.result)
-        case r.JobFailed():
+        case r.JobFailed() | r.ChildFailed():
             item.failure = body.failure
         case _:
             pass

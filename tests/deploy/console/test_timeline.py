@@ -146,6 +146,29 @@ def test_a_job_is_shown_while_it_is_awaited_and_once_it_has_ended(end, status):
     assert (item.title, item.status, item.ended_ms is not None) == ("render", status, True)
 
 
+@pytest.mark.parametrize(
+    ("end", "status"),
+    [
+        (r.ChildCompleted("c1", payload({"pages": 5})), "completed"),
+        (r.ChildFailed("c1", DIED), "failed"),
+        (r.ChildCancelled("c1"), "cancelled"),
+        (r.ChildExpired("c1"), "expired"),
+        (r.ChildWithdrawn("c1", "the turn ended"), "withdrawn"),
+    ],
+)
+def test_a_child_is_shown_while_it_is_open_and_once_it_has_ended(end, status):
+    started = r.ChildStarted("c1", 1, 2, "researcher", payload("whales"), AT_MS + 90_000)
+    item = timeline(history(*OPENED, started))[-1].items[-1]
+    assert (item.kind, item.title, item.status, item.value) == (
+        "wait",
+        "researcher",
+        "open",
+        "whales",
+    )
+    item = timeline(history(*OPENED, started, end))[-1].items[-1]
+    assert (item.title, item.status, item.ended_ms is not None) == ("researcher", status, True)
+
+
 def test_whatever_begins_or_goes_on_has_the_id_that_its_words_go_by():
     for kind, (field, _) in [*OPENS.items(), *GOES_ON.items()]:
         assert field in kind.__dataclass_fields__, kind
@@ -156,6 +179,7 @@ def test_every_end_of_a_wait_ends_its_item():
         *STANDS,
         r.ActivityResolved,
         r.LateResultRecorded,
+        r.LateChildRecorded,
         r.ApprovalVoted,
     }
     assert set(GOES_ON) <= going_on | set(ENDS)

@@ -109,10 +109,10 @@ def hand_of(function: Any, *, always_replay: bool = False) -> Hand:
 
 def replayed(hand: Hand, code: Any, journal: list[r.Event]) -> Any:
     """What a rebuild of this journal with this code gives."""
-    from wakeful.processors.workflow import advance
+    from wakeful.processors.workflow import advance, choosing
 
     state = hand.session.state
-    position = advance.Position("acme", "s1", state, journal)
+    position = choosing.Position("acme", "s1", state, journal)
     context = advance.context_of(position, desk.Facts(KEY))
     begun = journal[0].body
     data = begun.state if isinstance(begun, r.TurnContinued) else state.data

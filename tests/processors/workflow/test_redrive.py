@@ -18,7 +18,7 @@ from wakeful import Message, Turn
 from wakeful.commands.check import Facts
 from wakeful.events import records as r
 from wakeful.events.evolve import evolve
-from wakeful.processors.workflow.advance import Position
+from wakeful.processors.workflow.choosing import Position
 from wakeful.processors.workflow.facts import STARTS
 from wakeful.processors.workflow.redrive import redrive
 from wakeful.processors.workflow.replay import Divergence

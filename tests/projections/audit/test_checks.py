@@ -40,7 +40,9 @@ def test_every_check_has_a_test_that_plants_its_fault():
         "receiving",
         "attributes",
         "jobs",
+        "versions",
         "recovery",
+        "children",
     }
 
 

@@ -56,6 +56,8 @@ def told():
             scribe.ends[place] += APART
         scribe.add(key, r.TimerSet("1.9", 1, 9, 1 << 42))
         scribe.add(key, r.JobAwaited("s1:1.8-0", 1, 8, "render", 1 << 42))
+        said = scribe.payload("go")
+        scribe.add(key, r.ChildStarted("s1:1.7-0", 1, 7, "researcher", said, 1 << 42))
     scribe.commit()
     return scribe
 
