@@ -41,7 +41,12 @@ def committed_offsets(bootstrap: str, group: str, places: Sequence[Place]) -> di
 
 
 def _ask_offsets(
-    admin: AdminClient, group: str, places: Sequence[Place], found: dict[Place, int], *, stable: bool
+    admin: AdminClient,
+    group: str,
+    places: Sequence[Place],
+    found: dict[Place, int],
+    *,
+    stable: bool,
 ) -> list[Place]:
     """Adds what the brokers tell to `found`, and returns of which partitions they will not tell it yet."""
     doing = f"asking what group {group} has committed"

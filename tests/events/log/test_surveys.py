@@ -13,6 +13,7 @@ from wakeful.events.log.protocol import Place
 
 from .conftest import World
 
+
 @pytest.fixture
 def real(kafka: str, namespace: str) -> Iterator[World]:
     log = KafkaLog(kafka, client_id="survey", limits=KafkaLimits(heartbeat_ms=100))
