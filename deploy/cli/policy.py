@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..exits import Exit, Stopped
-from .asking import Actor
+from .asking import WAIT_MAX_S, Actor
 from .context import AsJson, kafka, settings
 
 if TYPE_CHECKING:
@@ -105,7 +105,9 @@ def publish(
     *,
     comment: Annotated[str, typer.Option(help="For the record.")] = "",
     actor: Actor = None,
-    timeout: Annotated[float, typer.Option(help="Seconds to wait for the processors.")] = TIMEOUT_S,
+    timeout: Annotated[
+        float, typer.Option(min=0, max=WAIT_MAX_S, help="Seconds to wait for the processors.")
+    ] = TIMEOUT_S,
     as_json: AsJson = False,
 ) -> None:
     """Sign and publish a policy set, and return when every live processor decides by it."""
@@ -120,8 +122,6 @@ def publish(
     from .output import note, write_json
 
     made, given = _read(file), settings()
-    if timeout < 0:
-        raise Stopped(Exit.USAGE, f"--timeout is {timeout:g}: give seconds, 0 or more")
     with kafka(given) as log:
         identity = identity_of(given, log)
         ours = replace(

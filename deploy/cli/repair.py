@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..exits import Exit, Stopped
-from .asking import Actor
+from .asking import WAIT_MAX_S, Actor
 from .context import AsJson, client, kafka, queries, settings
 
 if TYPE_CHECKING:
@@ -50,7 +50,10 @@ Where = Annotated[
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Reason = Annotated[str, typer.Option(help="For the record.")]
-Timeout = Annotated[float, typer.Option(min=0.1, help="Seconds until what is not decided is told.")]
+Timeout = Annotated[
+    float,
+    typer.Option(min=0.1, max=WAIT_MAX_S, help="Seconds until what is not decided is told."),
+]
 
 
 @app.command("release")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..exits import Exit, Stopped
-from .asking import Actor
+from .asking import WAIT_MAX_S, Actor
 from .context import AsJson, kafka, settings
 
 if TYPE_CHECKING:
@@ -26,7 +26,9 @@ TIMEOUT_S = 30.0
 
 Workflow = Annotated[str, typer.Argument(metavar="WORKFLOW", help="The workflow's name.")]
 Comment = Annotated[str, typer.Option(help="For the record.")]
-Timeout = Annotated[float, typer.Option(min=0, help="Seconds to wait for the processors.")]
+Timeout = Annotated[
+    float, typer.Option(min=0, max=WAIT_MAX_S, help="Seconds to wait for the processors.")
+]
 
 
 @app.command("set")

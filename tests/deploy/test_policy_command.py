@@ -344,3 +344,12 @@ def test_what_is_in_force_is_the_version_that_is_printed(
     publish(log, SETTINGS, made(4), INSECURE)
     code, out, _ = at_desk("publish", str(file))
     assert (code, out.startswith("version 5 at offset 1: ")) == (Exit.DONE, True)
+
+
+@pytest.mark.parametrize("timeout", ["nan", "inf", "-1"])
+def test_a_time_that_cannot_be_waited_for_is_refused_before_anything_is_published(
+    at_desk: Run, file: Path, log: MemoryLog, timeout: str
+) -> None:
+    code, _, err = at_desk("publish", str(file), "--timeout", timeout)
+    assert (code, "'--timeout'" in err) == (Exit.USAGE, True)
+    assert log.dump(SETTINGS.topics.control) == []
