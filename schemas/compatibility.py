@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 from .rules import Schema, full_name, records_in
@@ -15,11 +16,27 @@ from .rules import Schema, full_name, records_in
 
 def check_pair(older: Schema, newer: Schema) -> Iterator[str]:
     """Why data of one version could be misread with the other, a sentence for each reason."""
+    yield from _read_for_each_other(json.dumps(older), json.dumps(newer))
+    yield from _types(older, newer)
+
+
+@cache
+def _read_for_each_other(older: str, newer: str) -> tuple[str, ...]:
+    """What the reference implementation says; released versions do not change, and are asked about again and again."""
+    return tuple(_unreadable(_parsed(older), _parsed(newer)))
+
+
+@cache
+def _parsed(schema: str) -> Any:
     # Imported here: the gate's structural rules work without it, and so does an installed package.
-    from avro.compatibility import ReaderWriterCompatibilityChecker, SchemaCompatibilityType
     from avro.schema import parse
 
-    old, new = parse(json.dumps(older)), parse(json.dumps(newer))
+    return parse(schema)
+
+
+def _unreadable(old: Any, new: Any) -> Iterator[str]:
+    from avro.compatibility import ReaderWriterCompatibilityChecker, SchemaCompatibilityType
+
     for reader, writer, told in (
         (new, old, "the new cannot read the old"),
         (old, new, "the old cannot read the new"),
@@ -28,7 +45,6 @@ def check_pair(older: Schema, newer: Schema) -> Iterator[str]:
         result = checker.get_compatibility(reader=reader, writer=writer)
         if result.compatibility is not SchemaCompatibilityType.compatible:
             yield f"{told}: {'; '.join(sorted(result.messages)) or result.incompatibilities}"
-    yield from _types(older, newer)
 
 
 def _types(older: Schema, newer: Schema) -> Iterator[str]:

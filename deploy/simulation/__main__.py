@@ -47,7 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
     _report_deaths(deaths)
     _report_findings(total)
     lives = [death for death in deaths if death.seed is None]
-    return 1 if total.findings or lives else 0
+    return 1 if total.findings or lives or _report_dirty(deaths) else 0
 
 
 def kill(mutant: Mutant, seeds: int) -> Death:
@@ -57,6 +57,16 @@ def kill(mutant: Mutant, seeds: int) -> Death:
         if findings:
             return Death(mutant, *findings[0])
     return Death(mutant, None)
+
+
+def _report_dirty(deaths: list[Death]) -> bool:
+    """Whether a seed that is said to kill a mutant kills the engine without it, too."""
+    seeds = {death.seed: death.mutant.name for death in deaths if death.seed is not None}
+    dirty = {seed: run_seed(seed, compare=False).findings for seed in seeds}
+    for seed, findings in dirty.items():
+        if findings:
+            print(f"  no proof     {seeds[seed]}: seed {seed} kills the right engine, too")
+    return any(dirty.values())
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -98,7 +98,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "pins nothing once there is a chunk",
         plant((Session, "snapshotted", property(state_wrong.kept_by_a_chunk))),
-        seed=1965_275,
+        seed=1_965,
     ),
     Mutant("parks at the end of a batch", state_wrong.parks_at_the_end_of_a_batch, seed=8),
     Mutant("eviction runs user code", state_wrong.eviction_runs_user_code, seed=39),

@@ -50,7 +50,7 @@ class Work:
     """Spins, though not for ever: a test ends whether the limit strikes or not."""
 
     def __init__(self) -> None:
-        self.give_up = time.monotonic() + 30
+        self.give_up = time.monotonic() + 90
         self.swallowed = 0
         self.let_go = self.ended = 0
 

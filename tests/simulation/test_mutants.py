@@ -1,11 +1,13 @@
-"""Each planted mistake dies, at the hands of a promise and not of the model; a mutant that lives is a blind spot."""
+"""Each planted mistake dies, at the hands of a promise and not of the model; a mutant that lives is a blind spot.
+
+That the same seeds kill no engine without the mistake is for `make simulate` to say.
+"""
 
 import pytest
 
 from wakeful.deploy.simulation.__main__ import kill
 from wakeful.deploy.simulation.mutants import MUTANTS
 from wakeful.deploy.simulation.planting import Mutant
-from wakeful.deploy.simulation.run import run_seed
 
 SEEDS_MAX = 100
 """Where the known seed does not kill it; `make simulate` looks further."""
@@ -16,9 +18,6 @@ SEEDS_MAX = 100
 def test_a_planted_mistake_dies(mutant: Mutant) -> None:
     death = kill(mutant, SEEDS_MAX)
     assert death.seed is not None, f"{mutant.name} lives through {SEEDS_MAX} seeds"
-    assert run_seed(death.seed, compare=False).findings == [], (
-        "the seed kills the right engine, too"
-    )
 
 
 def test_there_are_enough_of_them() -> None:
