@@ -17,7 +17,7 @@ SETTING = "wakeful.tenant"
 FOR_TENANT = f"SELECT set_config('{SETTING}', %s, true)"
 """For this transaction only: a connection that is used again has no tenant."""
 
-VERSION = 8
+VERSION = 9
 """Of the rows. Another one is filled beside this one, then the views are switched."""
 
 NAME_MAX = 58
