@@ -4,7 +4,7 @@
 CREATE SCHEMA IF NOT EXISTS {tables};
 CREATE SCHEMA IF NOT EXISTS {views};
 COMMENT ON SCHEMA {views} IS 'Wakeful: what is known of each agent session. Read only; written by the projector.';
-COMMENT ON SCHEMA {tables} IS 'Wakeful: rows behind the views, version 8. Not for queries.';
+COMMENT ON SCHEMA {tables} IS 'Wakeful: rows behind the views, version 9. Not for queries.';
 
 -- Whose rows a login is shown: see `tenants`. It is not from the log, so it lies beside the views, and a rebuild leaves it.
 CREATE TABLE IF NOT EXISTS {views}.logins (
