@@ -99,7 +99,7 @@ def evolve(state: State | None, event: r.Event) -> State:
             return _turn_started(state, body)
         case r.TurnContinued():
             return _continued(state, body)
-        case r.ReplySent() | r.VersionMarked():
+        case r.ReplySent() | r.VersionMarked() | r.RunStarted():
             return replace(state, steps=body.step)
         case r.ArtifactRecorded():
             return replace(_relied_on(state, body), steps=body.step)

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from typing import get_args
 
-from ..commands import children, compensating
+from ..commands import children, compensating, runs
 from ..commands import models as m
 from ..commands.actors import ENGINE, WORKFLOW
 from ..commands.check import Facts, Refusal
@@ -171,7 +171,7 @@ class CommandHandler:
         return None
 
     def _open(self, session: Session, run: _Run) -> None:
-        """A new session; a child begins its first turn at once, for whomever its parent acts."""
+        """A new session; a child begins its first turn at once, for whomever its parent acts, and so does a run."""
         header, body = run.received.command.header, run.received.command.body
         match body:
             case m.OpenSession():
@@ -181,6 +181,11 @@ class CommandHandler:
                 self._record(session, run, children.opened(body), header.actor)
                 message = r.MessageReceived(header.command_id, body.message)
                 self._record(session, run, message, header.on_behalf_of or header.actor)
+                self._park_if_waiting(session, run)
+            case m.StartRun():
+                self._record(session, run, runs.opened(body), header.actor)
+                received = runs.received(header.command_id, body)
+                self._record(session, run, received, header.actor)
                 self._park_if_waiting(session, run)
             case _:
                 pass  # nothing else opens one

@@ -46,6 +46,7 @@ SUMMARIES: dict[str, tuple[str, ...]] = {
     "ResourceReattached": ("kind", "resource_id", "expires_at_ms"),
     "ResourceExpired": ("kind", "resource_id", "reason"),
     "ResourceReleased": ("kind", "resource_id"),
+    "RunStarted": ("run_id", "workflow", "reason"),
     "TriggerReceived": ("trigger", "reason", "data"),
     "SignalReceived": ("name", "data"),
     "SignalAwaited": ("name",),
