@@ -70,6 +70,14 @@ FROM generate_series(1, %(count)s) AS n
 """
 
 
+_RESOURCES = f"""
+INSERT INTO {{tables}}.resources (tenant, session_id, resource_id, turn, step, kind, status, reattached, attached_at_ms, expires_at_ms, seq, escaped)
+SELECT %(tenant)s, 's-' || n, '1.1', 1, 2, 'kind-' || n %% 7, CASE WHEN n %% 4 < 2 THEN 'attached' ELSE 'released' END, false,
+    {T0_MS} + n, {T0_MS} + n * 7919::bigint %% %(count)s, 3, ''
+FROM generate_series(1, %(count)s) AS n
+"""
+
+
 def fill(url: str, namespace: str, tenants: dict[str, int]) -> None:
     """So many sessions per tenant, each with an approval, a step and a command."""
     schemas = Schemas(namespace)
@@ -80,6 +88,7 @@ def fill(url: str, namespace: str, tenants: dict[str, int]) -> None:
                 _SESSIONS,
                 _JOBS,
                 _CHILDREN,
+                _RESOURCES,
                 _ATTRIBUTES,
                 _APPROVALS,
                 _LEDGER,

@@ -42,6 +42,7 @@ VALUES: dict[str, str | int] = {
     "action": "tool-2",
     "name": "job-1",
     "reason": "reason-1",
+    "kind": "kind-3",
     **{f"waiting_{kind}": 1 for kind in WAITS},
 }
 OTHERS: dict[str, dict[str, str | int]] = {

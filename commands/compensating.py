@@ -10,10 +10,10 @@ from __future__ import annotations
 from ..events import records as r
 from ..events import verdicts
 from ..events.due import awaited_by
-from ..events.evolve_compensations import CANCELLED, FAILED, OPEN, standing
+from ..events.evolve_compensations import CANCELLED, FAILED, standing
 from ..events.keys import effect_key
 from ..events.state import State
-from ..events.undoing import Registered, Undoing
+from ..events.undoing import OPEN, Registered, Undoing
 
 COMPENSATION_FAILED = "compensation_failed"
 """The hold of a session whose effect could not be taken back; a release tries again."""

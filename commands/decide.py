@@ -13,7 +13,8 @@ from ..events import records as r
 from ..events.due import silent_from
 from ..events.limits import INBOX_BYTES_MAX, RESULTS_BYTES_SPARE, RESULTS_SPARE
 from ..events.state import MESSAGE, Head, SessionState, State
-from . import children, compensating, decisions, jobs, recovering, repairs
+from ..events.verdicts import EXPIRED
+from . import children, compensating, decisions, jobs, recovering, repairs, resources
 from . import models as m
 from .check import (
     Refusal,
@@ -74,6 +75,11 @@ def due(
         (c.expires_at_ms, c.step, r.ChildExpired(c.child_id))
         for c in state.children
         if c.expires_at_ms <= now_ms
+    ]
+    facts += [
+        (h.expires_at_ms, h.step, r.ResourceExpired(h.resource_id, h.kind, EXPIRED))
+        for h in state.resources
+        if h.expires_at_ms <= now_ms and not h.gone
     ]
     return min(facts, key=lambda fact: fact[:2])[2] if facts else None
 
@@ -265,7 +271,8 @@ def _resolved(state: State, body: m.ResolveActivity) -> r.ActivityResolved:
 
 def cancellation(state: State, reason: str) -> list[r.EventBody]:
     """The whole stop; see `compensating.stop`."""
-    return compensating.stop(state, reason, withdrawals(state, "the session is cancelled"))
+    let_go = withdrawals(state, "the session is cancelled")
+    return compensating.stop(state, reason, [*let_go, *resources.ended(state)])
 
 
 def withdrawals(state: State, told: str) -> list[r.EventBody]:

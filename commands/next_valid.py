@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..events.due import awaited_by
+from ..events.holding import RESOURCE
 from ..events.records import NextValid, Obligation
 from ..events.state import OpenActivity, State, Status
 from ..events.verdicts import UNCERTAIN
@@ -43,7 +44,7 @@ def next_valid(state: State) -> tuple[NextValid, ...]:
 
 
 def obligations(state: State) -> tuple[Obligation, ...]:
-    """What the session owes or awaits, each with its expiry rule, in the order it came up."""
+    """What the session owes, awaits or holds, each with its expiry rule, in the order it came up."""
     owed = [
         *((a.step, _activity(a)) for a in state.activities),
         *(
@@ -64,6 +65,11 @@ def obligations(state: State) -> tuple[Obligation, ...]:
         ),
         *((w.step, Obligation(w.kind, w.wait_id, w.name, None, "waits")) for w in state.receives),
         *_children(state),
+        *(
+            (h.step, Obligation(RESOURCE, h.resource_id, h.kind, h.expires_at_ms, "expires"))
+            for h in state.resources
+            if not h.gone
+        ),
     ]
     ordered = (obligation for _, obligation in sorted(owed, key=lambda pair: pair[0]))
     return (*ordered, *_to_take_back(state))

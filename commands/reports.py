@@ -24,6 +24,7 @@ from ..events.retries import leaves_doubt, may_retry, retry_due_ms
 from ..events.state import OpenActivity, State
 from ..events.verdicts import COMPLETED, FAILED
 from . import models as m
+from . import resources
 from .check import Refusal
 
 ACTIVITY_ID_MAX = 32
@@ -43,7 +44,7 @@ def report(
         return []  # a nudge: whatever is due became fact before this command was looked at
     running = next((a for a in state.activities if a.activity_id == body.activity_id), None)
     if running is not None and running.runs(body.attempt):
-        return _of_running(running, header, body, now_ms)
+        return _of_running(state, running, header, body, now_ms)
     newest = _newest(running) if running is not None else body.attempt
     if body.attempt > newest or not _ever_requested(state, body.activity_id):
         told = f"activity {body.activity_id!r}, attempt {body.attempt} was never dispatched in this session: "
@@ -90,7 +91,7 @@ def given_up(activity: OpenActivity, session: str, told: str, now_ms: int) -> r.
 
 
 def _of_running(
-    running: OpenActivity, header: m.CommandHeader, body: Report, now_ms: int
+    state: State, running: OpenActivity, header: m.CommandHeader, body: Report, now_ms: int
 ) -> list[r.EventBody]:
     match body:
         case m.CompleteActivity():
@@ -101,7 +102,8 @@ def _of_running(
             ]
         case m.FailActivity():
             session = f"{header.tenant}/{header.session_id}"
-            return [_failed(running, session, body.failure, body.worker, now_ms)]
+            failed = _failed(running, session, body.failure, body.worker, now_ms)
+            return [*resources.lost(state, running, body.failure), failed]
         case m.HeartbeatActivity():
             return _beaten(running, body)
         case m.ReturnActivity():

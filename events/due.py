@@ -26,6 +26,7 @@ def next_due(
     due += [(t.due_ms, t.timer_id) for t in state.timers]
     due += [(j.expires_at_ms, j.job_id) for j in state.jobs]
     due += [(c.expires_at_ms, c.child_id) for c in state.children]
+    due += [(h.expires_at_ms, h.resource_id) for h in state.resources if not h.gone]
     due += awaited_by(state)
     return min(due, default=None)
 

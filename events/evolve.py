@@ -13,6 +13,7 @@ from . import evolve_compensations as compensations
 from . import evolve_jobs as jobs
 from . import evolve_receiving as receiving
 from . import evolve_repairs as repairs
+from . import evolve_resources as resources
 from . import records as r
 from . import state as s
 from .errors import Unfoldable
@@ -91,6 +92,8 @@ def evolve(state: State | None, event: r.Event) -> State:
     # Most facts are an activity's, and a `match` asks for one class after another: a fortieth of a processor's time.
     if isinstance(body, activities.Active):
         return compensations.follow(state, activities.evolve(state, status, body), event)
+    if isinstance(body, resources.Resource):
+        return resources.evolve(state, body, event.envelope.on_behalf_of)
     match body:
         case r.TurnStarted():
             return _turn_started(state, body)
@@ -184,6 +187,7 @@ def _continued(state: State, body: r.TurnContinued) -> State:
         recoveries=0,
         grants=(),
         attributes_before=state.attributes,
+        resources_before=state.resources,
     )
 
 
@@ -242,6 +246,7 @@ def _turn_started(state: State, body: r.TurnStarted) -> State:
         message=message,
         queue=queue,
         attributes_before=state.attributes,
+        resources_before=state.resources,
     )
 
 
@@ -278,6 +283,8 @@ def _ended(state: State, status: str) -> State:
         attributes_before=(),
         past_jobs=(),
         past_children=(),
+        resources=(),
+        resources_before=(),
         registered=(),
         undoing=None,
         data_version=0,

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from . import records as r
 from .contracts import IDEMPOTENT
+from .evolve_resources import given_back
 from .replacing import replace
 from .retries import NOTHING_RAN
 from .state import OpenActivity, State
-from .undoing import Registered, Undoing
+from .undoing import DONE, OPEN, PERHAPS, Registered, Undoing
 from .verdicts import COMPLETED
-
-OPEN, DONE, PERHAPS = "open", "done", "perhaps"
-"""What is known of an effect: its activity runs, it happened, or it may have happened."""
 
 CANCELLED, FAILED = "cancelled", "failed"
 """Why a session ends that takes back what it did."""
@@ -64,10 +62,14 @@ def held(state: State) -> State:
 
 
 def standing(state: State) -> tuple[Registered, ...]:
-    """What would be left to take back if all that runs were cancelled now, in the order it was registered."""
+    """What would be left to take back if all that runs were cancelled now, in the order it was registered.
+
+    Resources come first, and so are given back last: what takes an effect back may need them.
+    """
     open_ones = {a.activity_id: a for a in state.activities}
     let_go = (_let_go(one, open_ones.get(one.activity_id)) for one in state.registered)
-    return tuple(one for one in let_go if one is not None)
+    held = given_back(list(state.resources))
+    return (*held, *(one for one in let_go if one is not None))
 
 
 def _requested(state: State, body: r.ActivityRequested, on_behalf_of: str | None) -> State:

@@ -57,6 +57,9 @@ CHILD_FAILED, CHILD_CANCELLED, CHILD_EXPIRED = "child_failed", "child_cancelled"
 CHILD_NOT_STARTED = "child_not_started"
 """It was never opened: its workflow is not loaded, or its tenant asks for too many sessions."""
 
+RESOURCE_LOST = "resource_lost"
+"""It found a resource gone that its session holds; the failure's type is the kind of it."""
+
 WORKER_STOPS = "worker_stops"
 """Why an attempt is given back: its worker ends, and has not begun it."""
 
@@ -82,6 +85,7 @@ KINDS = (
     UNSERIALISABLE_RESULT,
     RESULT_TOO_LARGE,
     RESULT_NOT_STORED,
+    RESOURCE_LOST,
 )
 """How an attempt may fail, as a worker reports it."""
 

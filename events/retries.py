@@ -14,6 +14,7 @@ from .failures import (
     NO_CREDENTIALS,
     NOTHING_DONE,
     RAISED,
+    RESOURCE_LOST,
     RESULT_NOT_STORED,
     SCHEDULE_TO_CLOSE,
     STALLED,
@@ -55,7 +56,7 @@ NEVER_BEGUN = frozenset(
 NOTHING_RAN = NEVER_BEGUN | {NOTHING_DONE}
 """Failures after which it is certain that the tool changed nothing."""
 
-LOOKED_UP = frozenset({RAISED, TIMED_OUT})
+LOOKED_UP = frozenset({RAISED, TIMED_OUT, RESOURCE_LOST})
 """Failures that a worker reports of a look-up-able write only after it had looked and found nothing."""
 
 JITTER = 4

@@ -10,11 +10,12 @@ import dataclasses
 
 from .contracts import WAIT
 from .freezing import dataclass
+from .holding import HeldResource
 from .past_turns import PastTurn
 from .records import Attribute, ChildEnd, Parent, Payload, RetryPolicy, Version
 from .undoing import Registered, Undoing
 
-STATE_VERSION = 15
+STATE_VERSION = 16
 """Raised when the fold changes what it stores; a snapshot of another version is ignored and refolded."""
 
 DEDUPE_MAX = 1_000
@@ -345,6 +346,9 @@ class State:
     """The version of the workflow that left `data`."""
     pinned: int = 0
     past_turns: tuple[PastTurn, ...] = ()
+    resources: tuple[HeldResource, ...] = ()
+    resources_before: tuple[HeldResource, ...] = ()
+    """Those with which the open stretch began, like `attributes_before`."""
 
     @property
     def ended(self) -> bool:

@@ -12,6 +12,10 @@ COMPENSATIONS_BYTES_MAX = 256 * 1024
 """Their arguments together: they lie in each snapshot."""
 
 
+OPEN, DONE, PERHAPS = "open", "done", "perhaps"
+"""What is known of an effect: its activity runs, it happened, or it may have happened."""
+
+
 @dataclass(frozen=True, slots=True)
 class Registered:
     """What takes an effect back, should the session fail or be cancelled.

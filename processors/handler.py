@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from typing import get_args
 
 from ..commands import children, compensating
 from ..commands import models as m
@@ -24,6 +25,7 @@ from ..commands.wire import COMMANDS
 from ..events import records as r
 from ..events.codec import EVENTS, Encoded
 from ..events.evolve import fold_head
+from ..events.evolve_resources import Attaches
 from ..events.hashing import event_hash
 from ..events.payloads import storable_text
 from ..events.shown import name_of, said
@@ -382,6 +384,6 @@ class CommandHandler:
         return None
 
 
-_LETS_GO = (*WORKFLOW_ENDS, r.CompensationStarted, r.SessionReset)
+_LETS_GO = (*WORKFLOW_ENDS, r.CompensationStarted, r.SessionReset, *get_args(Attaches))
 _LETS_ON = (r.SessionReleased, r.SessionReset)
 """Facts after which what was kept while the session was held is decided."""

@@ -12,7 +12,7 @@ from .schemas import FOR_TENANT, Schemas
 
 VIEWS = (
     *("sessions", "approvals", "ledger", "activities", "timers", "outcomes", "refusals", "lag"),
-    *("gaps", "positions", "stretches", "attributes", "terms", "jobs", "children"),
+    *("gaps", "positions", "stretches", "attributes", "terms", "jobs", "children", "resources"),
     *("archived", "archives"),
 )
 

@@ -1,6 +1,6 @@
 """Connections to Postgres, the schemas of a namespace in it, and how they are made, shown and dropped.
 
-The rows of version 8 are in `<namespace>_v8`, and a rebuild fills `<namespace>_v8b` beside it. People query
+The rows of version 9 are in `<namespace>_v9`, and a rebuild fills `<namespace>_v9b` beside it. People query
 `<namespace>`, whose views show one of them. Where an older version is shown, it stays until the new one has caught up.
 """
 

@@ -268,4 +268,36 @@ CHILDREN = Listing(
 )
 """The open ones with the next to expire first; of one session in the order of its steps."""
 
-LISTINGS = (SESSIONS, APPROVALS, LEDGER, REFUSALS, JOBS, CHILDREN)
+RESOURCES = Listing(
+    "resources",
+    "resources",
+    "session_id, resource_id, turn, step, kind, status, reattached, attached_at, expires_at, ended_at, handle_digest, "
+    "release_by, failure, seq, escaped",
+    (
+        Route(
+            ("open",),
+            ("expires_at_ms", "session_id", "resource_id"),
+            "expires",
+            descending=False,
+            where="status = 'attached'",
+        ),
+        Route(
+            ("kind", "open"),
+            ("expires_at_ms", "session_id", "resource_id"),
+            "expires",
+            descending=False,
+            where=f"{_equal('kind')} AND status = 'attached'",
+        ),
+        Route(
+            ("session_id",),
+            ("turn", "step", "resource_id"),
+            descending=False,
+            where=_equal("session_id"),
+        ),
+    ),
+    MappingProxyType({"expires": "expires_at_ms"}),
+    frozenset({"expires_at_ms", "turn", "step"}),
+)
+"""Those that are held with the next to expire first; of one session all of them, in the order of its steps."""
+
+LISTINGS = (SESSIONS, APPROVALS, LEDGER, REFUSALS, JOBS, CHILDREN, RESOURCES)

@@ -7,7 +7,7 @@ as well. No clock and no look-up: what a change needs is in the event. A key tha
 from __future__ import annotations
 
 from ..events import records as r
-from . import approvals, attributes, children, jobs, ledger, outcomes, sessions, timers
+from . import approvals, attributes, children, jobs, ledger, outcomes, resources, sessions, timers
 from .rows import SESSIONS, Change
 from .sessions import WAITS_FOR_NOTHING
 from .values import Values
@@ -87,6 +87,13 @@ def project(event: r.Event) -> list[Change]:
             return [_noted(session, envelope), outcome, children.record(envelope, body)]
         case r.ChildCompleted() | r.ChildFailed() | r.ChildCancelled() | r.ChildExpired():
             return [_goes_on(session, envelope), outcome, children.record(envelope, body)]
+        case (
+            r.ResourceAttached()
+            | r.ResourceReattached()
+            | r.ResourceExpired()
+            | r.ResourceReleased()
+        ):
+            return [_noted(session, envelope), outcome, resources.record(envelope, body)]
         case r.TimerFired():
             return [_goes_on(session, envelope), outcome, timers.record(envelope, body)]
         case r.TimerSet() | r.TimerCancelled():

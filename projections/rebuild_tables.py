@@ -34,7 +34,7 @@ _FOLD = (
         "project",
         "projector",
     ),
-    *("refused", "rows", "sessions", "stretches", "timers", "values"),
+    *("refused", "resources", "rows", "sessions", "stretches", "timers", "values"),
 )
 """Modules that decide what rows come of the log."""
 

@@ -23,6 +23,7 @@ TIMERS = "timers"
 ATTRIBUTES = "attributes"
 JOBS = "jobs"
 CHILDREN = "children"
+RESOURCES = "resources"
 OUTCOMES = "outcomes"
 STRETCHES = "stretches"
 ESCAPED = "escaped"
@@ -210,6 +211,24 @@ TABLES: Mapping[str, Table] = {
                 "failure": "jsonb",
                 "tainted_by": "jsonb",
                 "late_end": "text",
+                **_COMMON,
+            },
+        ),
+        Table(
+            RESOURCES,
+            {**_SESSION, "resource_id": "text"},
+            {
+                "turn": "integer",
+                "step": "integer",
+                "kind": "text",
+                "status": "text",
+                "reattached": "boolean",
+                "attached_at_ms": "bigint",
+                "expires_at_ms": "bigint",
+                "ended_at_ms": "bigint",
+                "handle_digest": "text",
+                "release_by": "text",
+                "failure": "jsonb",
                 **_COMMON,
             },
         ),

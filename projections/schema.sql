@@ -4,7 +4,7 @@
 CREATE SCHEMA IF NOT EXISTS {tables};
 CREATE SCHEMA IF NOT EXISTS {views};
 COMMENT ON SCHEMA {views} IS 'Wakeful: what is known of each agent session. Read only; written by the projector.';
-COMMENT ON SCHEMA {tables} IS 'Wakeful: rows behind the views, version 8. Not for queries.';
+COMMENT ON SCHEMA {tables} IS 'Wakeful: rows behind the views, version 9. Not for queries.';
 
 -- Whose rows a login is shown: see `tenants`. It is not from the log, so it lies beside the views, and a rebuild leaves it.
 CREATE TABLE IF NOT EXISTS {views}.logins (
@@ -284,6 +284,30 @@ CREATE TABLE IF NOT EXISTS {tables}.children (
 );
 CREATE INDEX IF NOT EXISTS children_open ON {tables}.children (tenant, expires_at_ms, session_id, child_id) WHERE status = 'open';
 CREATE INDEX IF NOT EXISTS children_in_order ON {tables}.children (tenant, session_id, turn, step, child_id);
+
+-- Resources: what sessions hold over their turns; one row for each time that one was attached.
+CREATE TABLE IF NOT EXISTS {tables}.resources (
+    tenant text COLLATE "C" NOT NULL,
+    session_id text COLLATE "C" NOT NULL,
+    resource_id text COLLATE "C" NOT NULL,
+    turn integer,
+    step integer,
+    kind text COLLATE "C",
+    status text,
+    reattached boolean,
+    attached_at_ms bigint,
+    expires_at_ms bigint,
+    ended_at_ms bigint,
+    handle_digest text,
+    release_by text,
+    failure jsonb,
+    seq bigint NOT NULL,
+    escaped text NOT NULL,
+    PRIMARY KEY (tenant, session_id, resource_id)
+);
+CREATE INDEX IF NOT EXISTS resources_held ON {tables}.resources (tenant, expires_at_ms, session_id, resource_id) WHERE status = 'attached';
+CREATE INDEX IF NOT EXISTS resources_held_by_kind ON {tables}.resources (tenant, kind, expires_at_ms, session_id, resource_id) WHERE status = 'attached';
+CREATE INDEX IF NOT EXISTS resources_in_order ON {tables}.resources (tenant, session_id, turn, step, resource_id);
 
 -- By what sessions are found: a row for each attribute, and for each pair of them, under its names. Its term is null once it holds
 -- no more. Rows change with their attribute alone, and not with each event, so a page is in the order of that.

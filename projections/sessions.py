@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..events import records as r
+from ..events.holding import RESOURCE
 from ..events.state import Status
 from . import attributes, escaping
 from .rows import SESSIONS, Change
@@ -87,6 +88,7 @@ def said(session: Values, envelope: r.Envelope, body: Said) -> Change:
 
 
 def _owed(session: Values, body: r.SessionWaiting | r.TurnCompleted) -> None:
+    """What it waits for; resources that it holds are in rows of their own, as they end without the session going on."""
     owed = [
         {
             "kind": o.kind,
@@ -96,6 +98,7 @@ def _owed(session: Values, body: r.SessionWaiting | r.TurnCompleted) -> None:
             "expiry": o.expiry,
         }
         for o in body.obligations
+        if o.kind != RESOURCE
     ]
     session.put("waiting_for", escaping.value(owed))
     waits = 0

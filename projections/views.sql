@@ -21,7 +21,13 @@ CREATE OR REPLACE VIEW {views}.sessions WITH (security_invoker = true) AS
                 SELECT jsonb_array_elements_text(s.inherited_taint)
             ) t
         ) AS tainted_by,
-        opened_at_ms, updated_at_ms, waits, attributes, parent
+        opened_at_ms, updated_at_ms, waits, attributes, parent,
+        (
+            SELECT coalesce(jsonb_agg(jsonb_build_object('kind', h.kind, 'id', h.resource_id, 'expires_at_ms',
+                h.expires_at_ms) ORDER BY h.attached_at_ms, h.resource_id), '[]')
+            FROM {tables}.resources h
+            WHERE h.tenant = s.tenant AND h.session_id = s.session_id AND h.status = 'attached'
+        ) AS holds
     FROM {tables}.sessions s;
 COMMENT ON VIEW {views}.sessions IS 'One row per agent session: where it stands and what it waits for.';
 COMMENT ON COLUMN {views}.sessions.tenant IS 'Whose session it is.';
@@ -55,6 +61,7 @@ COMMENT ON COLUMN {views}.sessions.updated_at_ms IS 'The same as updated_at in m
 COMMENT ON COLUMN {views}.sessions.waits IS 'What it waits for as bits, as they are indexed (waits & 2 <> 0): 1 activity, 2 approval, 4 timer, 8 uncertain, 16 signal, 32 inbox, 64 job, 128 child.';
 COMMENT ON COLUMN {views}.sessions.attributes IS 'What it is found by, as an object. To filter by one, join the view terms, which is indexed.';
 COMMENT ON COLUMN {views}.sessions.parent IS 'The session that opened it as its child; null where it is nobody''s child.';
+COMMENT ON COLUMN {views}.sessions.holds IS 'Resources that it holds over its turns: kind, id and expires_at_ms of each; see resources.';
 
 CREATE OR REPLACE VIEW {views}.children WITH (security_invoker = true) AS
     SELECT tenant, session_id, child_id, turn, step, workflow, status, {tables}.log_time(started_at_ms) AS started_at,
@@ -79,6 +86,30 @@ COMMENT ON COLUMN {views}.children.late_end IS 'How it ended once nobody waited 
 COMMENT ON COLUMN {views}.children.seq IS 'The event of the session that changed this row last.';
 COMMENT ON COLUMN {views}.children.escaped IS 'Columns whose text holds what Postgres cannot: backslash doubled, \u0000 for the character.';
 COMMENT ON COLUMN {views}.children.expires_at_ms IS 'The same as expires_at in milliseconds, as it is indexed: filter and sort by this one where there are many rows.';
+
+CREATE OR REPLACE VIEW {views}.resources WITH (security_invoker = true) AS
+    SELECT tenant, session_id, resource_id, turn, step, kind, status, reattached, {tables}.log_time(attached_at_ms) AS attached_at,
+        {tables}.log_time(expires_at_ms) AS expires_at, {tables}.log_time(ended_at_ms) AS ended_at,
+        handle_digest, release_by, failure, seq, escaped, expires_at_ms
+    FROM {tables}.resources;
+COMMENT ON VIEW {views}.resources IS 'One row each time that a session attached a resource: a sandbox, a browser, whatever it holds over its turns.';
+COMMENT ON COLUMN {views}.resources.tenant IS 'Whose session it is.';
+COMMENT ON COLUMN {views}.resources.session_id IS 'The session that holds it, or held it.';
+COMMENT ON COLUMN {views}.resources.resource_id IS 'The activity that set it up: see it in activities.';
+COMMENT ON COLUMN {views}.resources.turn IS 'The turn that attached it.';
+COMMENT ON COLUMN {views}.resources.step IS 'The step of that turn.';
+COMMENT ON COLUMN {views}.resources.kind IS 'Its name: a session holds one of each.';
+COMMENT ON COLUMN {views}.resources.status IS 'attached, expired (its time was over), lost (a tool found it gone), released, or ended with its session.';
+COMMENT ON COLUMN {views}.resources.reattached IS 'Whether it was set up again from the handle of the one before.';
+COMMENT ON COLUMN {views}.resources.attached_at IS 'When it was attached.';
+COMMENT ON COLUMN {views}.resources.expires_at IS 'Until when it is held at most.';
+COMMENT ON COLUMN {views}.resources.ended_at IS 'When it was over; null while it is attached.';
+COMMENT ON COLUMN {views}.resources.handle_digest IS 'Of its handle, hex.';
+COMMENT ON COLUMN {views}.resources.release_by IS 'The activity that gives it back, should the session fail or be cancelled; null where there is none.';
+COMMENT ON COLUMN {views}.resources.failure IS 'What the tool said that found it gone; null unless the status is lost.';
+COMMENT ON COLUMN {views}.resources.seq IS 'The event of the session that changed this row last.';
+COMMENT ON COLUMN {views}.resources.escaped IS 'Columns whose text holds what Postgres cannot: backslash doubled, \u0000 for the character.';
+COMMENT ON COLUMN {views}.resources.expires_at_ms IS 'The same as expires_at in milliseconds, as it is indexed: filter and sort by this one where there are many rows.';
 
 CREATE OR REPLACE VIEW {views}.jobs WITH (security_invoker = true) AS
     SELECT tenant, session_id, job_id, turn, step, name, status, {tables}.log_time(awaited_at_ms) AS awaited_at,

@@ -18,7 +18,7 @@ from pathlib import Path
 from .committed import Commit, commits
 from .compatibility import check_pair
 from .library import Library, LockError, SchemaVersion, fingerprint_of, parse_lock, read_schema
-from .rules import Schema, check_schema, full_name, records_in
+from .rules import Schema, by_name, check_schema, full_name, records_in
 
 
 def problems(folder: Path) -> list[str]:
@@ -80,7 +80,7 @@ def _copies(schemas: Iterable[Schema]) -> Iterator[str]:
         for record in records_in(schema):
             name = full_name(record)
             file, known = first.setdefault(name, (schema["name"], record))
-            if known != record:
+            if by_name(known) != by_name(record):
                 yield f"{schema['name']}.avsc: its {name} differs from that of {file}.avsc"
 
 

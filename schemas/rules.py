@@ -39,6 +39,23 @@ def records_in(schema: Schema) -> Iterator[Schema]:
             yield from records_in(kind)
 
 
+def by_name(schema: Schema) -> Schema:
+    """The record with a name in the place of each record in it: whether that is spelled out there, or was before."""
+    return {**schema, "fields": [{**f, "type": _referred(f["type"])} for f in schema["fields"]]}
+
+
+def _referred(kind: Any) -> Any:
+    match kind:
+        case list():
+            return [_referred(one) for one in kind]
+        case {"type": "array"}:
+            return {**kind, "items": _referred(kind["items"])}
+        case {"type": "record"}:
+            return full_name(kind)
+        case _:
+            return kind
+
+
 def core(kind: Any) -> Any:
     """A field's type without the null and the array around it."""
     if isinstance(kind, list) and len(kind) == 2:

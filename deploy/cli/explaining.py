@@ -67,6 +67,9 @@ def _show(told: dict[str, Any], turns: int) -> None:
         _part("waits for")
         for owed in told["waits_for"]:
             _show_awaited(owed)
+    for one in told["holds"]:
+        until = when(one["expires_at_ms"])
+        _part(f"holds {one['kind']} ({one['id']}), until {until} at most")
     _show_letters(told["not_let_in"])
     if told["tainted_by"]:
         names = ", ".join(told["tainted_by"])

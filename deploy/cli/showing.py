@@ -92,11 +92,18 @@ def show_session(found: Found, *, as_json: bool) -> None:
                 ("failure", _failure(row["failure"])),
                 ("cancelled", row["cancel_reason"]),
                 ("tainted by", ", ".join(row["tainted_by"])),
+                ("holds", ", ".join(_held(one) for one in row["holds"])),
             ]
         )
         _show_lists(found)
     for told in found.notes:
         note(told)
+
+
+def _held(one: dict[str, Any]) -> str:
+    from ..telling.text import when
+
+    return f"{one['kind']} ({one['id']}) until {when(one['expires_at_ms'])}"
 
 
 def _show_lists(found: Found) -> None:

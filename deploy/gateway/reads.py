@@ -150,6 +150,20 @@ class ChildrenAsked(PageAsked):
         return wanted if "session_id" in wanted else {**wanted, "open": 1}
 
 
+class ResourcesAsked(PageAsked):
+    """Filters of resources: those that are held, or all of a session."""
+
+    session_id: Text | None = None
+    kind: Text | None = None
+    expires_since: Time = None
+    expires_until: Time = None
+
+    def wanted(self) -> dict[str, str | int]:
+        """See `PageAsked`."""
+        wanted = super().wanted()
+        return wanted if "session_id" in wanted else {**wanted, "open": 1}
+
+
 class RefusalsAsked(PageAsked):
     """Filters of commands that were not applied."""
 
@@ -238,6 +252,14 @@ def children(
 ) -> dict[str, Any]:
     """Children that are open, the next to expire first; or all that a session has opened."""
     return found(views, cursors, listings.CHILDREN, asked.wanted(), asked)
+
+
+@router.get("/resources")
+def resources(
+    asked: Annotated[ResourcesAsked, Query()], views: Views, cursors: Signing
+) -> dict[str, Any]:
+    """Resources that sessions hold, the next to expire first; or all that a session has held."""
+    return found(views, cursors, listings.RESOURCES, asked.wanted(), asked)
 
 
 @router.get("/refusals")

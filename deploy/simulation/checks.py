@@ -40,6 +40,7 @@ from .admitting import versions_are_current
 from .copying import Copied, copies_are_dead, sessions_lie_at_home
 from .families import families
 from .flooding import others_are_let_in
+from .lodgings import lodgings
 from .payments import payments
 from .projecting import Database
 from .sagas import sagas
@@ -109,6 +110,7 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
     findings.extend("I27k", by_keys_of_now(world.plan.seed, events))
     if rested:
         findings.extend("I27h", heard(evidence, commands, world.scene.ended_ms))
+        findings.extend("I25p", deciding.policies_arrive(world))
     load = partial(_load, world)
     findings.extend("I24", deciding.decisions_name_what_they_decide(events, commands, load))
     control, unpublished = world.log.dump(world.topics.control), world.plan.unpublished
@@ -120,8 +122,6 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
     findings.extend("I25n", executing.approvals_are_of_now(control, events, unpublished))
     findings.extend("versions", versions(world, control, events, load, rested=rested))
     findings.extend("I25f", deciding.policies_are_fresh(world, events))
-    if rested:
-        findings.extend("I25p", deciding.policies_arrive(world))
     findings.extend("I5", _messages_once(events))
     findings.extend("I26", _gates_hold(world, events))
     findings.extend("I17", _effects(world, events))
@@ -133,6 +133,7 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
     findings.extend("I26r", arriving.reads_are_free(events))
     findings.extend("told", elsewhere.jobs(events, commands))
     findings.extend("families", _families(world, evidence, events, commands))
+    findings.extend("rooms", lodgings(world, events, load, rested=rested))
     findings.extend("verdicts", arriving.verdicts(events, load))
     findings.extend("steps", arriving.steps_go_on(events))
     findings.extend("I18", _recorded_work_is_not_redone(world, evidence))

@@ -38,6 +38,7 @@ from .family_mutants import FAMILY_MUTANTS
 from .flooding import FLOOD_MUTANTS
 from .gate_mutants import GATE_MUTANTS
 from .identity_mistakes import IDENTITY_MUTANTS
+from .lodging_mutants import LODGING_MUTANTS
 from .planting import Mutant, plant
 from .policy_mutants import POLICY_MUTANTS
 from .recovery_mutants import RECOVERY_MUTANTS
@@ -195,5 +196,6 @@ MUTANTS: tuple[Mutant, ...] = (
     *SAGA_MUTANTS,
     *RECOVERY_MUTANTS,
     *FAMILY_MUTANTS,
+    *LODGING_MUTANTS,
     *VERSION_MUTANTS,
 )

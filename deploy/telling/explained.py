@@ -14,7 +14,7 @@ from ...events.records import Event
 from ...events.state import State
 from .not_let_in import not_let_in
 from .story import Story
-from .words import as_json, resolving, wanting
+from .words import as_json, resolving, waits_among, wanting
 
 STANDS = {
     "Opened": "is open, and nothing was asked of it yet",
@@ -34,6 +34,7 @@ MENDING = {
     "does_not_fold": "deploy code that reads this history, and start the processors again",
     "workflow_missing": "deploy the workflow in that version, or set another rollout ('wakeful rollout show')",
     "workflow_raised": "mend what raised in the workflow, and deploy it",
+    "handle_unreadable": "let what attaches the resource return a type that reads the stored handle, and deploy it",
     "wrong_signal": "let the workflow catch WrongSignal, or take that signal as it is, and deploy it (the turn is given the same signal again)",
     "workflow_misuse": "mend the workflow, and deploy it",
     "state_unreadable": "let the workflow's state type read what is stored, or give it upgrade=, and deploy it",
@@ -83,7 +84,7 @@ def explained(
 ) -> dict[str, Any]:
     """All that is told, as one JSON object. Without a state the views say what it awaits, as of its last rest."""
     row = found.row
-    awaited = row["waiting_for"] if state is None else as_json(obligations(state))
+    owed = row["waiting_for"] if state is None else as_json(waits_among(obligations(state)))
     valid = row["next_valid"] if state is None else as_json(next_valid(state))
     names = ("session_id", "tenant", "workflow", "workflow_version", "status", "turn")
     return {
@@ -91,7 +92,8 @@ def explained(
         "stands": STANDS.get(row["status"], row["status"]).format(turn=row["turn"]),
         "since_ms": int(row["updated_at"].timestamp() * 1000),
         "story": as_json(story.chapters),
-        "waits_for": [_awaited(owed, found, story) for owed in awaited or []],
+        "waits_for": [_awaited(owed, found, story) for owed in owed or []],
+        "holds": row["holds"] if state is None else _holds(state),
         "tainted_by": row["tainted_by"] if state is None else list(state.tainted_by),
         "next": [one for one in valid or [] if one["allowed"]],
         "not_next": [one for one in valid or [] if not one["allowed"]],
@@ -100,6 +102,15 @@ def explained(
         "not_let_in": not_let_in(letters, state),
         "in_doubt": [_doubt(one) for one in found.uncertain],
     }
+
+
+def _holds(state: State) -> list[dict[str, Any]]:
+    """The resources that it holds, as the views show them."""
+    return [
+        {"kind": one.kind, "id": one.resource_id, "expires_at_ms": one.expires_at_ms}
+        for one in state.resources
+        if not one.gone
+    ]
 
 
 def _awaited(owed: dict[str, Any], found: Found, story: Story) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any
 from ...events import records as r
 from ...events.failures import TAKEN_OVER
 from ...events.state import MESSAGE
+from ...events.verdicts import EXPIRED
 from .text import last_line, shown_text, span, when
 from .words import TEXT_MAX, WHY_MAX, as_json, withheld
 
@@ -120,6 +121,19 @@ def _ended(body: r.SessionCancelled | r.SessionFailed) -> str:
     """How the children ended that it took with it; nothing where there were none."""
     told = ", ".join(f"{one.child_id} ({one.end})" for one in body.children)
     return f"; children: {told}" if told else ""
+
+
+def _resource(
+    body: r.ResourceAttached | r.ResourceReattached | r.ResourceExpired | r.ResourceReleased,
+) -> str:
+    return f"{body.kind} ({body.resource_id})"
+
+
+def _over(body: r.ResourceExpired) -> str:
+    """Why it is held no more."""
+    if body.failure is not None:
+        return f"a tool found it gone ({body.failure.message})"
+    return "its time was over" if body.reason == EXPIRED else body.reason
 
 
 _ENDED = {"completed": "completed", "failed": "failed", "cancelled": "was cancelled"}
@@ -260,6 +274,10 @@ ALONE: Mapping[type, Tell] = {
         f"it {'was stopped' if b.failure is None else f'failed ({_why(b.failure)})'}, and takes back, in this order: "
         f"{_names(b.compensating)}{_stops(b)}"
     ),
+    r.ResourceAttached: lambda _, b: f"holds {_resource(b)}, until {when(b.expires_at_ms)}",
+    r.ResourceReattached: lambda _, b: f"holds {_resource(b)} again, until {when(b.expires_at_ms)}",
+    r.ResourceExpired: lambda _, b: f"holds {_resource(b)} no more: {_over(b)}",
+    r.ResourceReleased: lambda _, b: f"gave {_resource(b)} back",
     r.CompensationsReleased: lambda *_: "said that what was done so far stands",
     r.NondeterminismFound: lambda _, b: (
         f"held: step {b.step} was {b.expected}, and the code now does {b.actual}"

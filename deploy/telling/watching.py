@@ -20,6 +20,7 @@ from ...events.keys import partition_of, session_key
 from ...events.log.protocol import Isolation, Log, Place, Reader, Record
 from ...events.topics import Topics
 from ...projections.tokens import token_of
+from .words import waits_among
 
 POLL_MS = 50
 RECORDS_MAX = 500
@@ -271,8 +272,8 @@ def _take(rest: Rest, body: r.EventBody, *, ours: bool) -> None:
         case r.ActivityUncertain() if ours:
             rest.doubts[body.activity_id] = f"{body.failure.kind}: {body.failure.message}"
         case r.SessionWaiting() if ours and any(o.kind in FROM_OUTSIDE for o in body.obligations):
-            rest.status, rest.obligations = "Waiting", body.obligations
-            rest.detail = ", ".join(f"{o.kind} {o.name}" for o in body.obligations)
+            rest.status, rest.obligations = "Waiting", waits_among(body.obligations)
+            rest.detail = ", ".join(f"{o.kind} {o.name}" for o in rest.obligations)
         case r.TurnCompleted() if ours:
             rest.status = "Suspended"
         case _:

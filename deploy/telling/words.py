@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import fields
 from shlex import quote
 from typing import Any
 
 from ...events.errors import InvalidPayload
+from ...events.holding import RESOURCE
 from ...events.payloads import load_json
-from ...events.records import Event, Failure, Outcome, Payload, SessionWaiting
+from ...events.records import Event, Failure, Obligation, Outcome, Payload, SessionWaiting
 from ...events.state import NEVER_MS
 from .text import shown_text, when
 
@@ -40,6 +42,10 @@ SUMMARIES: dict[str, tuple[str, ...]] = {
     "ChildExpired": ("child_id",),
     "ChildWithdrawn": ("child_id", "reason"),
     "LateChildRecorded": ("child_id", "end"),
+    "ResourceAttached": ("kind", "resource_id", "expires_at_ms"),
+    "ResourceReattached": ("kind", "resource_id", "expires_at_ms"),
+    "ResourceExpired": ("kind", "resource_id", "reason"),
+    "ResourceReleased": ("kind", "resource_id"),
     "TriggerReceived": ("trigger", "reason", "data"),
     "SignalReceived": ("name", "data"),
     "SignalAwaited": ("name",),
@@ -126,6 +132,11 @@ def event_line(event: Event) -> str:
     return f"{when(envelope.at_ms)}  {envelope.seq:>4}  {kind:<20}  {gist}".rstrip()
 
 
+def waits_among(obligations: Iterable[Obligation]) -> tuple[Obligation, ...]:
+    """Those that the session waits for: a resource that it holds is none of these."""
+    return tuple(owed for owed in obligations if owed.kind != RESOURCE)
+
+
 def withheld(body: object) -> str:
     """That an attempt was not handed out, until when, and which policies say so; empty for any other fact."""
     left_ms = getattr(body, "withheld_ms", None)
@@ -210,7 +221,7 @@ def _gist(name: str, value: Any) -> str:
     if name == "withheld_ms":
         return ""  # told with the policies, see `withheld`
     if name == "obligations":
-        return "for " + ", ".join(f"{owed.kind} {owed.name}" for owed in value)
+        return "for " + ", ".join(f"{owed.kind} {owed.name}" for owed in waits_among(value))
     if name.endswith("_ms"):
         return f"{name.removesuffix('_ms')} {when(value)}"
     if name in {"turn", "stretch", "steps", "step", "attempt", "workflow_version"}:

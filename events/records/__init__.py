@@ -75,6 +75,12 @@ from .receiving import (
     TriggerReceived,
     WaitWithdrawn,
 )
+from .resources import (
+    ResourceAttached,
+    ResourceExpired,
+    ResourceReattached,
+    ResourceReleased,
+)
 from .session import (
     ArtifactChanged,
     ArtifactRecorded,
@@ -178,6 +184,10 @@ __all__ = [
     "PolicySeen",
     "RecoveryRequested",
     "ReplySent",
+    "ResourceAttached",
+    "ResourceExpired",
+    "ResourceReattached",
+    "ResourceReleased",
     "RetryPolicy",
     "RoleMembers",
     "RolloutSeen",

@@ -50,6 +50,12 @@ from .receiving import (
     TriggerReceived,
     WaitWithdrawn,
 )
+from .resources import (
+    ResourceAttached,
+    ResourceExpired,
+    ResourceReattached,
+    ResourceReleased,
+)
 from .session import (
     ArtifactChanged,
     ArtifactRecorded,
@@ -146,6 +152,10 @@ EventBody = (
     | LateChildRecorded
     | SessionReset
     | SessionPinned
+    | ResourceAttached
+    | ResourceReattached
+    | ResourceExpired
+    | ResourceReleased
 )
 
 

@@ -27,6 +27,7 @@ from ...events.failures import (
     CUT_OFF,
     NOT_WANTED,
     RAISED,
+    RESOURCE_LOST,
     STOPPED,
     TAKEN_OVER,
     TIMED_OUT,
@@ -43,7 +44,7 @@ from .telling import Hang
 
 """Why a worker returns an attempt that it has not begun."""
 
-UNCLEAR = frozenset({RAISED, TIMED_OUT})
+UNCLEAR = frozenset({RAISED, TIMED_OUT, RESOURCE_LOST})
 """Failures of a call that leave open whether it was carried out."""
 
 

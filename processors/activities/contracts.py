@@ -152,3 +152,15 @@ class NothingDone(Exception):
     The attempt has failed for certain, so that no look-up and no uncertainty follows, whatever the contract. Derive
     from it to name what happened; `Retry.never` goes by that name.
     """
+
+
+class ResourceLost(Exception):
+    """Raised by a tool that finds the resource gone (a sandbox, a browser) which its session holds by the name of `kind`.
+
+    The attempt has failed and is not tried again. The session holds the resource no more, so that the workflow, which sees
+    an `ActivityError` that says so (`.lost`), sets it up again by asking for it: see `Turn.resource`.
+    """
+
+    def __init__(self, kind: str, message: str = "") -> None:
+        self.kind = kind
+        super().__init__(message or f"resource {kind!r} is gone")

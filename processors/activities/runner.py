@@ -27,6 +27,7 @@ from ...events.failures import (
     HEARTBEAT,
     NOTHING_DONE,
     RAISED,
+    RESOURCE_LOST,
     RESULT_NOT_STORED,
     RESULT_TOO_LARGE,
     START_TO_CLOSE,
@@ -39,11 +40,19 @@ from ...events.payloads import storable_text
 from ...events.records import ActivityTask, Failure, Payload
 from ...events.shown import name_of
 from ..stored_json import read_json
-from .contracts import NothingDone
+from .contracts import NothingDone, ResourceLost
 from .credentials import Provider
 from .definitions import KEY, Activity, problems
 from .hidden import STAND_IN, Hidden
-from .telling import MESSAGE_MAX, Hang, message_of, retry_after_of, traceback_of, type_of
+from .telling import (
+    MESSAGE_MAX,
+    Hang,
+    lost_kind_of,
+    message_of,
+    retry_after_of,
+    traceback_of,
+    type_of,
+)
 from .tokens import NO_TOKENS, Tokens
 
 Body = CompleteActivity | FailActivity
@@ -187,6 +196,8 @@ class Runner:
         name, told, trace = type_of(error), message_of(error), traceback_of(error, self._hidden)
         when = retry_after_of(error)
         kind = NOTHING_DONE if issubclass(type(error), NothingDone) else RAISED
+        if issubclass(type(error), ResourceLost):
+            kind, name = RESOURCE_LOST, lost_kind_of(error)
         return self.fail(task, kind, name, told, detail=trace, retry_after_ms=when)
 
     def timed_out(self, task: ActivityTask) -> FailActivity:

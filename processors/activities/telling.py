@@ -56,6 +56,15 @@ def message_of(error: BaseException) -> str:
     return said(error)
 
 
+def lost_kind_of(error: BaseException) -> str:
+    """The kind of resource that a `ResourceLost` names; a property could raise, so none is asked."""
+    try:
+        kind: Any = object.__getattribute__(error, "__dict__").get("kind")
+    except BaseException:  # noqa: BLE001 its class may have a `__dict__` of its own making
+        return ""
+    return kind if type(kind) is str else ""
+
+
 def retry_after_of(error: BaseException) -> int | None:
     """When the tool asks to come back, in whole milliseconds, never sooner, as `RetryLater` and models' failures say it; a property could raise, so none is asked."""
     try:

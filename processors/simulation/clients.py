@@ -21,6 +21,7 @@ from .actors import DIGEST_KEY, Scene
 from .boards import Board
 from .families import Family
 from .forgers import TENANT, Forger
+from .lodgings import Lodging
 from .workload import QUEUES, script
 from .yards import MAN, Yard
 
@@ -77,6 +78,7 @@ class Clients:
         self._signaller = arrivals.Signaller(self._send)
         self._yard = Yard(scene, self._from_the_yard)
         self._family = Family(scene, self._send)
+        self._lodging = Lodging(scene.plan.seed)
 
     def step(self) -> None:
         """Reads what came out, and does one thing more, or lets one letter arrive."""
@@ -211,7 +213,9 @@ class Clients:
 
     def _message(self) -> m.SendMessage:
         words = script(self._scene.rng, sagas=self._scene.plan.sagas)
-        return self._said(self._family.script(self._yard.script(self._board.script(words))))
+        return self._said(
+            self._lodging.script(self._family.script(self._yard.script(self._board.script(words))))
+        )
 
     def _said(self, text: str) -> m.SendMessage:
         return m.SendMessage(put_payload({"text": text}, TENANT, DIGEST_KEY, self._scene.blobs))

@@ -74,6 +74,27 @@ class Bank:
 
 
 @dataclass(slots=True)
+class Rooms:
+    """Rooms, by the receipt of whoever opened them: open until they are closed, or burn down."""
+
+    closed: dict[str, str] = field(default_factory=dict)
+    """By which key each was."""
+    burnt: set[str] = field(default_factory=set)
+
+    def close(self, handle: str, key: str) -> None:
+        """Given back; a repeat changes nothing."""
+        self.closed.setdefault(handle, key)
+
+    def burn(self, handle: str) -> None:
+        """Gone, and nobody is told."""
+        self.burnt.add(handle)
+
+    def is_open(self, handle: str) -> bool:
+        """Whether somebody who looks finds it."""
+        return handle not in self.closed and handle not in self.burnt
+
+
+@dataclass(slots=True)
 class Downstream:
     """Everything that activities act on; `bank` beside the payment system that honours its keys."""
 
@@ -86,6 +107,7 @@ class Downstream:
     called: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     bookings: list[tuple[str, str, str]] = field(default_factory=list)
     """In order: `booked` or `taken back`, which key, and the key of the call."""
+    rooms: Rooms = field(default_factory=Rooms)
     bank: Bank = field(init=False)
 
     def __post_init__(self) -> None:

@@ -24,6 +24,8 @@ from ..workflow.errors import (
 from ..workflow.turn import Turn
 from .boards import PRICES
 from .bookings import book, reserve, unbook, unbook_dearly
+from .lodgings import WORDS as LODGES
+from .lodgings import lodge
 from .nursery import WORDS, raise_children
 from .tools import (
     bonus,
@@ -249,6 +251,8 @@ async def _elsewhere(turn: Turn, step: str, argument: str) -> None:
                 await turn.say(str(error))
         case _ if step in WORDS:
             await raise_children(turn, step, argument)
+        case _ if step in LODGES:
+            await lodge(turn, step, argument)
         case _:
             await turn.say(f"{step}?")
 

@@ -8,15 +8,18 @@ from typing import Any
 from ..app import App, gather
 from ..workflow.definitions import Workflow
 from .bookings import BOOKINGS
+from .lodgings import LODGINGS
 from .plan import Plan
 from .player import changed_player, guarded_player, player, second_player
 from .tools import ACTIVITIES, vault
 
-APP = gather([player, vault, *ACTIVITIES, *BOOKINGS], name="simulation")
-CHANGED = gather([changed_player, vault, *ACTIVITIES, *BOOKINGS], name="changed")
-GUARDED = gather([guarded_player, vault, *ACTIVITIES, *BOOKINGS], name="guarded")
-VERSIONED = gather([player, second_player, vault, *ACTIVITIES, *BOOKINGS], name="versioned")
-EMPTY = gather([vault, *ACTIVITIES, *BOOKINGS], name="without workflows")
+APP = gather([player, vault, *ACTIVITIES, *BOOKINGS, *LODGINGS], name="simulation")
+CHANGED = gather([changed_player, vault, *ACTIVITIES, *BOOKINGS, *LODGINGS], name="changed")
+GUARDED = gather([guarded_player, vault, *ACTIVITIES, *BOOKINGS, *LODGINGS], name="guarded")
+VERSIONED = gather(
+    [player, second_player, vault, *ACTIVITIES, *BOOKINGS, *LODGINGS], name="versioned"
+)
+EMPTY = gather([vault, *ACTIVITIES, *BOOKINGS, *LODGINGS], name="without workflows")
 
 
 class Broken(App):

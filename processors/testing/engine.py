@@ -212,6 +212,9 @@ STEPS = (
     | r.AttributesSet
     | r.VersionMarked
     | r.CompensationsReleased
+    | r.ResourceAttached
+    | r.ResourceReattached
+    | r.ResourceReleased
 )
 """Facts that are the record of a step."""
 

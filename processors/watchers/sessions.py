@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...events import records as r
+from ...events.holding import RESOURCE
+from ...events.transitions import MOVERS
 from .prices import Prices
 from .spending import spent_by
 from .windows import NO_TOOL, Counted
@@ -91,12 +93,15 @@ def _standing(row: Row, body: r.EventBody) -> Row:
         from_state = row["held_from"] if row["state"] == HELD else row["state"]
         return {"state": HELD, "due_ms": None, "held_from": from_state}
     if isinstance(body, r.SessionWaiting):
-        dues = [one.expires_at_ms for one in body.obligations if one.expires_at_ms is not None]
+        waits = [one for one in body.obligations if one.kind != RESOURCE]  # nothing ends by that
+        dues = [one.expires_at_ms for one in waits if one.expires_at_ms is not None]
         return {"state": WAITING, "due_ms": min(dues, default=None)}
     if isinstance(body, r.SessionReleased):
         return {"state": RESTING if row["held_from"] == RESTING else RUNNING, "due_ms": None}
     if row["state"] == HELD:
         return {}
+    if row["state"] == WAITING and type(body) not in MOVERS:
+        return {}  # it waits on: a message queues, a resource expires, one of two has voted
     if row["state"] == RESTING and not isinstance(body, COMES_IN):
         return {}
     return {"state": RUNNING, "due_ms": None}

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...commands import children
+from ...commands import children, resources
 from ...commands import decide as deciding
 from ...commands.check import Facts
-from ...commands.next_valid import next_valid
+from ...commands.next_valid import next_valid, obligations
 from ...events import freezing
 from ...events import records as r
+from ...events.evolve_resources import Attaches
 from ...events.state import State, Status
 from .answers import read_message
 from .choosing import Position, Workflows, choose
@@ -144,6 +145,7 @@ def context_of(position: Position, facts: Facts) -> TurnContext:
         position.state.attributes_before,
         parent=position.state.parent,
         data_version=position.state.data_version,
+        resources=position.state.resources_before,
     )
 
 
@@ -171,7 +173,7 @@ def _complete(body: r.EventBody, state: State) -> r.EventBody:
                 jobs=(),
                 children=(),
             )
-            return replace(body, next_valid=next_valid(after))
+            return replace(body, obligations=obligations(after), next_valid=next_valid(after))
         case r.SessionCompleted() | r.SessionFailed():
             return replace(body, messages_unread=len(state.queue))
         case r.ActivityCancelled():
@@ -183,8 +185,15 @@ def _complete(body: r.EventBody, state: State) -> r.EventBody:
 
 
 def withdrawals(state: State, end: r.EventBody) -> list[r.EventBody]:
-    """What is still open when a turn ends; nobody waits for it any more, but for children that are cancelled with it."""
+    """What is over with this fact: all that is open when a turn ends, but for children that are cancelled with a session.
+
+    A resource is when its session ends, and when another is attached in its place.
+    """
+    if isinstance(end, Attaches):
+        return [*resources.replaced(state, end)]
     told = deciding.withdrawals(state, TURN_ENDED)
+    if isinstance(end, r.SessionCompleted | r.SessionFailed | r.CompensationStarted):
+        told += resources.ended(state)
     waited_for = isinstance(end, r.CompensationStarted)
     return told if waited_for else [*children.withdrawals(state, TURN_ENDED), *told]
 

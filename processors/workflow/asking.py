@@ -12,8 +12,9 @@ from typing import Any
 from ...events import records as r
 from ...events.attributes import InvalidAttribute, attribute, changed, check_count, check_name
 from ...events.errors import InvalidPayload, PayloadTooLarge
+from ...events.holding import HeldResource
 from ...events.keys import effect_key
-from ...events.payloads import action_digest, approval_terms
+from ...events.payloads import action_digest, approval_terms, load_json
 from ...events.verdicts import EXEMPT, GRANTED, UNGATED
 from ..activities.definitions import Action
 from .ahead import LIVE, Ahead
@@ -22,6 +23,7 @@ from .claims import Claims
 from .compensations import check_changes, checked_compensation, compensation_of
 from .errors import UnapprovedAction, WorkflowMisuse
 from .facts import describe
+from .holdings import Holdings, check_size
 from .stepping import Stepping, TurnContext
 from .waits import Step
 
@@ -53,6 +55,7 @@ class Asking(Stepping):
         self.misuse = ""
         """What this activation did that no workflow may: it is held, whatever its function catches."""
         self._changes: dict[str, bool] = {}
+        self.holdings = Holdings()
 
     def run(self, action: Action[Any], *, on_uncertain: str, compensate: object = None) -> Step:
         """Asks for the action to be run; see `Turn.run`."""
@@ -182,6 +185,34 @@ class Asking(Stepping):
             self._attributes = after
             self._ask(r.AttributesSet(self.context.turn, self._next_step(), after, names))
 
+    def held(self, kind: str, resource_id: str, handle: r.Payload, ttl_ms: int) -> HeldResource:
+        """What is held from now on, as far as it is known before it is recorded; `handle` is what set it up returned."""
+        check_size(kind, "handle", handle)
+        turn, step = self.context.turn, self.steps + 1
+        return HeldResource(resource_id, kind, turn, step, handle, self.now_ms + ttl_ms)
+
+    def attached(self, held: HeldResource, release: Action[Any] | None, *, again: bool) -> None:
+        """Records it; see `Turn.resource`."""
+        back = None
+        if release is not None:
+            back = compensation_of(release, *self._identify(release))
+            check_size(held.kind, f"release by {back.name}", back.arguments)
+        attaches = r.ResourceReattached if again else r.ResourceAttached
+        step, handle = self._next_step(), self.payload(load_json(held.handle))
+        place = (held.resource_id, held.turn, step, held.kind)
+        self._ask(attaches(*place, handle, held.expires_at_ms, back))
+        self.holdings.keep(held)
+
+    def holds(self, kind: str, resource_id: str) -> bool:
+        """Whether it is this one that is held."""
+        live = self.holdings.live(kind, self.now_ms)
+        return live is not None and live.resource_id == resource_id
+
+    def released(self, kind: str, resource_id: str) -> None:
+        """Records that it is given back; see `Turn.release`."""
+        self._ask(r.ResourceReleased(resource_id, self.context.turn, self._next_step(), kind))
+        self.holdings.drop(kind)
+
     def version(self, change: str) -> bool:
         """Which side of a change this stretch takes; see `Turn.version` and `ahead.py`."""
         known = self._changes.get(change)
@@ -216,6 +247,8 @@ class Asking(Stepping):
 
         An undo runs on whatever `cancel` says, except where the history holds that it was cancelled: it once was.
         """
+        if step.wait_id not in self._waits:
+            return  # it is over, or was for another branch, and no fact was to end it
         asked = self._waits[step.wait_id][0]
         match asked:
             case r.TimerSet():
@@ -243,7 +276,8 @@ class Asking(Stepping):
             self._waits[recorded.activity_id] = (recorded, step)
 
     def learn(self, body: r.EventBody) -> None:
-        """Takes note of what it did not ask for: another proposal in the place of its own, another version of its data."""
+        """Takes note of what it did not ask for: another proposal in the place of its own, another version of its
+        data, a resource that is held no more."""
         match body:
             case r.ApprovalRequested(supersedes=str() as superseded) if superseded in self._waits:
                 step = self._waits.pop(superseded)[1]
@@ -251,6 +285,8 @@ class Asking(Stepping):
                 self._waits[body.proposal_id] = (body, step)
             case r.ArtifactChanged() if body.artifact_id in self._relied:
                 self._relied[body.artifact_id] = body.version
+            case r.ResourceExpired():
+                self.holdings.learn(body)
             case _:
                 pass
 

@@ -31,6 +31,7 @@ from .errors import (
     VerificationFailed,
     WorkflowMisuse,
     WorkflowStuck,
+    WrongHandle,
     WrongResult,
     WrongSignal,
 )
@@ -81,6 +82,7 @@ class Stretch(Asking):
         self.now_ms, self.ahead = at_ms, ahead
         try:
             state = self._workflow.initial() if self._data is None else self._decode(self._data)
+            self.holdings.begin(self.context.resources, self.claims.handed)
         except CLAIM_FAULTS:
             raise
         except StateUnreadable as error:
@@ -172,6 +174,9 @@ class Stretch(Asking):
         except WrongResult as error:
             told = f"workflow {self._workflow.name}: {error}; it is not lost: each release gives it to this turn again"
             return [self._hold("wrong_result", storable_text(told, DETAIL_MAX))]
+        except WrongHandle as error:
+            told = f"workflow {self._workflow.name}: {error}"
+            return [self._hold("handle_unreadable", storable_text(told, DETAIL_MAX))]
         except VerificationFailed as error:
             if error is not self._refused:  # kept, and raised at another fact
                 return [self._held("workflow_raised", error)]

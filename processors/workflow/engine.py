@@ -12,6 +12,7 @@ from pydantic_core import PydanticSerializationError
 
 from ...commands.check import NAME_LENGTH_MAX
 from ...events.errors import InvalidPayload, PayloadTooLarge
+from ...events.holding import HeldResource
 from ...events.records import Attribute, Payload
 from ...events.shown import shown, worded
 from ..activities.contracts import Read
@@ -19,6 +20,7 @@ from ..activities.definitions import Action, problems
 from ..durations import Duration, to_ms
 from ..stored_json import ANY, lost_number, read_json
 from .errors import VerificationFailed, WorkflowMisuse, WrongResult
+from .holdings import Holdings
 from .waits import Step
 
 T = TypeVar("T")
@@ -32,6 +34,7 @@ class Engine(Protocol):
     now_ms: int
     dead: bool
     misuse: str
+    holdings: Holdings
 
     @property
     def running(self) -> bool: ...
@@ -46,6 +49,12 @@ class Engine(Protocol):
     def child(
         self, workflow: str, given: Payload, within_ms: int, attributes: tuple[Attribute, ...]
     ) -> Step: ...
+    @property
+    def next_place(self) -> str: ...
+    def held(self, kind: str, resource_id: str, handle: Payload, ttl_ms: int) -> HeldResource: ...
+    def attached(self, held: HeldResource, release: Action[Any] | None, *, again: bool) -> None: ...
+    def holds(self, kind: str, resource_id: str) -> bool: ...
+    def released(self, kind: str, resource_id: str) -> None: ...
     def is_open(self, step: Step) -> bool: ...
     def say(self, message: Any) -> None: ...
     def artifact(self, artifact_id: str, version: str) -> None: ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...events.errors import OwnSignal
+from ...events.failures import RESOURCE_LOST
 from ...events.payloads import storable_text
 from ...events.records import Failure
 
@@ -17,6 +18,11 @@ class ActivityError(Exception):
         super().__init__(f"activity {name} {failure.kind}: {failure.message}")
         self.name = name
         self.failure = failure
+
+    @property
+    def lost(self) -> str | None:
+        """The kind of resource that the activity found gone (`ResourceLost`); None where it was anything else."""
+        return self.failure.type if self.failure.kind == RESOURCE_LOST else None
 
 
 class UnapprovedAction(ActivityError):
@@ -50,6 +56,11 @@ class Uncertain(ActivityError):
         super().__init__(name, failure)
         self.reason = reason
         self.key = key
+
+    @property
+    def lost(self) -> str | None:
+        """See `ActivityError`."""
+        return self.reason.type if self.reason.kind == RESOURCE_LOST else None
 
 
 class VerificationFailed(Exception):
@@ -111,6 +122,16 @@ class WrongResult(Exception):
             f"the result of {what} {name!r} does not fit: {problems}; catch WrongResult, or take it as it is, without expect="
         )
         self.name = name
+
+
+class WrongHandle(Exception):
+    """The handle of a resource cannot be read as what `attach` returns now."""
+
+    def __init__(self, kind: str, problems: str) -> None:
+        super().__init__(
+            f"the handle of resource {kind!r} is not what its attach returns: {problems}; let the type of that read what is "
+            "stored (reconstruct= has to return the same type), and deploy it"
+        )
 
 
 class WorkflowMisuse(Exception):

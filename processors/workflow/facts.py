@@ -20,6 +20,9 @@ ASKED = (
     | r.ArtifactRecorded
     | r.AttributesSet
     | r.CompensationsReleased
+    | r.ResourceAttached
+    | r.ResourceReattached
+    | r.ResourceReleased
     | r.TurnContinued
     | r.TurnCompleted
     | r.SessionCompleted
@@ -44,7 +47,7 @@ WAITS = (
 )
 """Those among them that begin a wait."""
 
-INFORMS = r.ApprovalRequested | r.ArtifactChanged
+INFORMS = r.ApprovalRequested | r.ArtifactChanged | r.ResourceExpired
 """Facts that a stretch takes note of without going on, where it has not asked for them."""
 
 RESOLVES = (
@@ -108,6 +111,16 @@ def describe(body: r.EventBody) -> str:
             return f"attributes {', '.join(body.changed)}, now {', '.join(now) or 'none'}"
         case r.CompensationsReleased():
             return "that what was done stands"
+        case r.ResourceAttached() | r.ResourceReattached():
+            again = " again" if isinstance(body, r.ResourceReattached) else ""
+            back = (
+                f", given back by {body.release.name} {body.release.digest.hex()[:12]}"
+                if body.release
+                else ""
+            )
+            return f"resource {body.kind!r} attached{again}, handle {body.handle.digest.hex()[:12]}{back}"
+        case r.ResourceReleased():
+            return f"resource {body.kind!r} released"
         case r.SessionHeld():
             told = body.detail.strip().splitlines()
             return f"hold: {body.reason}: {told[-1] if told else ''}"

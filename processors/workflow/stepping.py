@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ...events import records as r
 from ...events.blobs import Blobs
+from ...events.holding import HeldResource
 from ...events.keys import child_id_of, job_id_of
 from ...events.state import CHILD_DEPTH_MAX, CHILDREN_MAX
 from .errors import WorkflowMisuse
@@ -24,7 +25,7 @@ class TurnContext:
 
     `stretch` counts the `again`s of the turn so far, `steps` those that were asked for before it; `requester` is whose
     message the turn answers, `attributes` what the session was found by then, `parent` whose child it is; `data_version`
-    has left the state.
+    has left the state, and `resources` are what was held then.
     """
 
     tenant: str
@@ -38,6 +39,7 @@ class TurnContext:
     attributes: tuple[r.Attribute, ...] = ()
     parent: r.Parent | None = None
     data_version: int = 0
+    resources: tuple[HeldResource, ...] = ()
 
 
 class Stepping:
@@ -106,6 +108,11 @@ class Stepping:
             child_id, context.turn, step, workflow, given, expires_at_ms, attributes
         )
         return self._wait(child_id, body)
+
+    @property
+    def next_place(self) -> str:
+        """Where the next step will stand: the id of an activity that is asked for next."""
+        return f"{self.context.turn}.{self.steps + 1}"
 
     def is_open(self, step: Step) -> bool:
         """Whether this is still waited for, or over; not where it was let go."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Awaitable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Literal, TypeVar, overload
 
@@ -39,6 +39,7 @@ from .errors import (
 )
 from .job import Job
 from .noting import noted
+from .resources import EPOCH, Holding
 from .undoing import run_or_undo
 from .waits import Refused, Several, Step, Strand, Winner, all_done, any_done, let_all_go
 
@@ -50,7 +51,6 @@ B = TypeVar("B")
 C = TypeVar("C")
 D = TypeVar("D")
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _IDS = uuid.uuid5(uuid.NAMESPACE_URL, "wakeful:turn")
 
 
@@ -58,7 +58,7 @@ REFUSALS_MAX = 100
 """Times that code which uses a turn that is over is told so; one that still goes on catches whatever it is told."""
 
 
-class Turn:
+class Turn(Holding):
     """One turn of one session, as its workflow sees it. Its methods work while the turn's own function runs."""
 
     def __init__(
@@ -333,7 +333,7 @@ class Turn:
 
     def now(self) -> datetime:
         """The log's time of the fact that this activation goes on from; the same in every replay."""
-        return _EPOCH + timedelta(milliseconds=self._live().now_ms)
+        return EPOCH + timedelta(milliseconds=self._live().now_ms)
 
     def uuid(self) -> uuid.UUID:
         """A fresh id, derived from the session and how many were drawn in this stretch; the same in every replay."""

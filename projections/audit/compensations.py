@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from ...events import records as r
 from ...events.contracts import IDEMPOTENT
 from ...events.failures import NOTHING_DONE
+from ...events.holding import SESSION_ENDED
 from ...events.verdicts import COMPLETED
 from .evidence import Violation
 from .history import Fact, History, of
@@ -18,7 +19,8 @@ from .invariants import COMPENSATION
 class _Effect:
     """An activity that has a compensation: whether its effect is certain, or certain not to be, and what is under way."""
 
-    request: r.ActivityRequested
+    compensation: r.Compensation
+    contract: str
     withheld: bool
     deadline_ms: int
     attempt: int = 1
@@ -34,6 +36,8 @@ class _Saga:
     """Of one session."""
 
     effects: dict[str, _Effect] = field(default_factory=dict)
+    held: dict[str, r.Compensation] = field(default_factory=dict)
+    """Of resources: what gives them back. They come first once the session ends with them, and so are given back last."""
     back: list[str] = field(default_factory=list)
     """What was taken back, in order."""
     by: dict[str, str] = field(default_factory=dict)
@@ -59,6 +63,13 @@ def _followed(fact: Fact, saga: _Saga) -> Iterator[Violation]:
             saga.stopped = True
         case r.CompensationsReleased():
             saga.effects.clear()
+        case r.ResourceAttached() | r.ResourceReattached() if body.release is not None:
+            saga.held[body.resource_id] = body.release
+        case r.ResourceReleased() | r.ResourceExpired():
+            release = saga.held.pop(body.resource_id, None)
+            if release and isinstance(body, r.ResourceExpired) and body.reason == SESSION_ENDED:
+                given_back = _Effect(release, "", withheld=False, deadline_ms=0, happened=True)
+                saga.effects = {body.resource_id: given_back, **saga.effects}
         case r.SessionFailed() | r.SessionCancelled():
             yield from _ended(fact, body, saga)
         case _:
@@ -73,7 +84,9 @@ def _requested(fact: Fact, body: r.ActivityRequested, saga: _Saga) -> Iterator[V
     name = f"activity {body.activity_id}"
     if body.compensation is not None:
         withheld = body.withheld_ms is not None
-        saga.effects[body.activity_id] = _Effect(body, withheld, body.deadline_ms)
+        saga.effects[body.activity_id] = _Effect(
+            body.compensation, body.contract, withheld=withheld, deadline_ms=body.deadline_ms
+        )
     if body.compensates is None:
         if saga.stopped:
             yield of(fact, COMPENSATION, f"{name} is requested after the session was stopped")
@@ -83,8 +96,8 @@ def _requested(fact: Fact, body: r.ActivityRequested, saga: _Saga) -> Iterator[V
     if effect is None or not saga.stopped:
         yield of(fact, COMPENSATION, f"{name} takes back {body.compensates}, which is to stand")
         return
-    undo = effect.request.compensation
-    if undo is None or (undo.name, undo.digest) != (body.name, body.digest):
+    undo = effect.compensation
+    if (undo.name, undo.digest) != (body.name, body.digest):
         yield of(fact, COMPENSATION, f"{name} is not what takes back {body.compensates}")
     if effect.never:
         yield of(fact, COMPENSATION, f"{name} takes back {body.compensates}, which never happened")
@@ -119,7 +132,7 @@ def _known(body: r.EventBody, effect: _Effect) -> None:
             effect.happened = body.resolution == COMPLETED
             effect.never = not effect.happened
         case r.ActivityFailed():
-            effect.never = effect.request.contract != IDEMPOTENT
+            effect.never = effect.contract != IDEMPOTENT
         case r.ActivityRetried():
             effect.attempt, effect.withheld = body.attempt, body.withheld_ms is not None
             effect.resting = False
@@ -145,7 +158,7 @@ def _late(body: r.LateResultRecorded, effect: _Effect) -> None:
         effect.happened, effect.never = True, False
     elif (
         body.attempt == effect.attempt == 1
-        and effect.request.contract != IDEMPOTENT
+        and effect.contract != IDEMPOTENT
         and body.failure is not None
         and body.failure.kind == NOTHING_DONE
         and not effect.happened

@@ -104,5 +104,8 @@ RECOVERY = "recovery"
 CHILDREN = "children"
 """A child is opened once, by the session that asked for it, ends once there, and outlives neither its turn nor its parent's end."""
 
+RESOURCES = "resources"
+"""Of each kind of resource a session holds one at a time, until its time is over and not after the session's end."""
+
 BLOBS = "blobs"
 """What lies beside the log is there, and is what the log says."""

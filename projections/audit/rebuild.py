@@ -16,6 +16,7 @@ from ..rows import (
     JOBS,
     LEDGER,
     PLACES,
+    RESOURCES,
     SESSIONS,
     STRETCHES,
     TABLES,
@@ -159,6 +160,10 @@ def _owed(rows: Rows) -> dict[Session, set[tuple[str, str, int]]]:
         if row["status"] == "open":
             opened = ("child", child, row["expires_at_ms"])
             found.setdefault((tenant, session_id), set()).add(opened)
+    for (tenant, session_id, resource), row in rows.get(RESOURCES, {}).items():
+        if row["status"] == "attached":
+            held = ("resource", resource, row["expires_at_ms"])
+            found.setdefault((tenant, session_id), set()).add(held)
     for (tenant, session_id, activity), row in rows.get(LEDGER, {}).items():
         if row["status"] in ("requested", "retrying", "withheld"):
             one = (f"{row['status']} activity", activity, row["attempts"])
@@ -171,10 +176,13 @@ def _owes(state: State) -> set[tuple[str, str, int]]:
     timers = {("timer", timer.timer_id, timer.due_ms) for timer in state.timers}
     jobs = {("job", job.job_id, job.expires_at_ms) for job in state.jobs}
     children = {("child", child.child_id, child.expires_at_ms) for child in state.children}
+    held = (one for one in state.resources if not one.gone)
+    resources = {("resource", one.resource_id, one.expires_at_ms) for one in held}
     return (
         timers
         | jobs
         | children
+        | resources
         | {
             (f"{_stands(activity)} activity", activity.activity_id, activity.attempt)
             for activity in state.activities

@@ -24,6 +24,9 @@ _STEPPED = (
     r.CompensationsReleased,
     r.ArtifactRecorded,
     r.AttributesSet,
+    r.ResourceAttached,
+    r.ResourceReattached,
+    r.ResourceReleased,
 )
 """Facts that a workflow asks for, each under a step of its own."""
 

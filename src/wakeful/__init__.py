@@ -11,7 +11,14 @@ if not (_Path(__file__).parent / "events").is_dir():
     )
 
 from .processors.activities.beats import AttemptCancelled
-from .processors.activities.contracts import NothingDone, Read, Retry, RetryLater, Write
+from .processors.activities.contracts import (
+    NothingDone,
+    Read,
+    ResourceLost,
+    Retry,
+    RetryLater,
+    Write,
+)
 from .processors.activities.credentials import Access, credentials
 from .processors.activities.definitions import Action, Activity, activity
 from .processors.activities.inside import cancelled, emit, heartbeat, progress
@@ -30,6 +37,7 @@ from .processors.workflow.errors import (
     WrongSignal,
 )
 from .processors.workflow.job import Job
+from .processors.workflow.resources import Resource
 from .processors.workflow.turn import Turn
 from .processors.workflow.waits import Winner
 
@@ -48,6 +56,8 @@ __all__ = [
     "Needs",
     "NothingDone",
     "Read",
+    "Resource",
+    "ResourceLost",
     "Retry",
     "RetryLater",
     "Turn",

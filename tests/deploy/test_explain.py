@@ -62,6 +62,7 @@ def found(row=None, uncertain=()):
         "turn": 1,
         "updated_at": datetime(2026, 1, 2, tzinfo=UTC),
         "tainted_by": [],
+        "holds": [],
     }
     return Found({**shown, **(row or {})}, [], list(uncertain))
 
@@ -292,3 +293,33 @@ def test_what_is_taken_back_is_told_with_what_waits_its_turn():
     assert "it was stopped, and takes back, in this order: 1.2, 1.1" in lines
     assert any(line.startswith("to take back 1.2, called unrefund") for line in lines)
     assert "CancelSession" in {one["command"] for one in told["not_next"]}
+
+
+def test_a_resource_is_told_as_held_and_not_as_a_wait(capsys):
+    held = r.ResourceAttached("1.1", 1, 2, "sandbox", payload("a door"), AT_MS + 90_000)
+    done = r.ActivityCompleted("1.1", 1, payload("a door"), "w1")
+    events = history(*OPENED, CALLED, done, held, r.TimerSet("1.3", 1, 3, AT_MS + 95_000))
+    told = explained(found(), tell(events), folded(events))
+    assert told["holds"] == [{"kind": "sandbox", "id": "1.1", "expires_at_ms": AT_MS + 90_000}]
+    assert [one["kind"] for one in told["waits_for"]] == ["timer"]
+    assert "holds sandbox (1.1), until 2023-11-14 22:14:50" in lines(tell(events))
+    _show(told, 5)
+    shown = capsys.readouterr().out
+    assert "holds sandbox (1.1), until 2023-11-14 22:14:50 at most" in shown
+    assert "a door" not in shown.partition("waits for")[2]
+
+
+@pytest.mark.parametrize(
+    ("end", "told"),
+    [
+        (r.ResourceExpired("1.1", "sandbox", "expired"), "no more: its time was over"),
+        (
+            r.ResourceExpired("1.1", "sandbox", "lost", DIED),
+            "no more: a tool found it gone (its worker died)",
+        ),
+        (r.ResourceExpired("1.1", "sandbox", "the session ended"), "no more: the session ended"),
+    ],
+)
+def test_the_end_of_a_resource_says_why(end, told):
+    held = r.ResourceAttached("1.1", 1, 2, "sandbox", payload("a door"), AT_MS + 90_000)
+    assert lines(tell(history(*OPENED, held, end)))[-1] == f"holds sandbox (1.1) {told}"

@@ -19,6 +19,7 @@ WRITTEN_BY = {
     13: "d46a5a7d8a900eae",
     14: "6e410d3eb55eacbf",
     15: "0772d547bafdb8b7",
+    16: "eff7b23ed1c6dbfb",
 }
 """The schema that each version of the fold stores. A new schema, or a fold that means something else, is a new line."""
 

@@ -27,6 +27,7 @@ LINES_MAX = {
     "contracts_tour.py": 200,
     "saga.py": 65,
     "fanout.py": 65,
+    "sandbox.py": 145,
     "approvals.py": 75,
     "approvals_stage.py": 225,
     "approvals_tour.py": 290,
@@ -89,6 +90,17 @@ def test_the_magazine_is_written_by_children_of_children() -> None:
         check=True,
     )
     assert done.stdout.splitlines() == ["whales (2100 words), seals (2100 words)"]
+
+
+def test_the_sandbox_is_killed_and_its_variables_are_there_in_the_next() -> None:
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / "sandbox.py")],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=True,
+    )
+    assert done.stdout.splitlines() == ["(attached)", "21", "(reattached)", "42", "Cancelled"]
 
 
 def test_the_shop_of_the_refund_desk_knows_nothing_of_wakeful() -> None:

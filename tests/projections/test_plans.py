@@ -124,6 +124,17 @@ def test_pages_give_each_row_of_the_tenant_once_and_no_others(many, listing, rou
         assert len({tuple(map(str, row.values())) for row in seen}) == len(seen)
 
 
+@pytest.fixture
+def long_gone(many):
+    """What a test adds of the session `long` is gone after it: others count rows."""
+    yield
+    with psycopg.connect(many) as connection:
+        for name in ("ledger", "approvals"):
+            deleted = f"DELETE FROM {{tables}}.{name} WHERE session_id = 'long'"
+            connection.execute(Schemas(NAMESPACE).fill(deleted))
+
+
+@pytest.mark.usefixtures("long_gone")
 @pytest.mark.parametrize("name", ["ledger", "approvals"])
 def test_of_one_session_steps_come_in_the_order_of_their_numbers(many, name):
     """In any order that they were written: 1.10 behind 1.9, across pages, by entries of an index alone."""

@@ -320,7 +320,7 @@ def test_every_view_and_every_column_of_it_is_explained(installed):
     assert {name for name, _ in views} == {
         *("sessions", "approvals", "ledger", "activities", "timers", "outcomes", "refusals"),
         *("gaps", "positions", "lag", "stretches", "archived", "archives"),
-        *("attributes", "terms", "jobs", "children"),
+        *("attributes", "terms", "jobs", "children", "resources"),
     }
     assert all(text for _, text in views)
     sentences = dict(views)

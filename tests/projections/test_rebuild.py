@@ -109,7 +109,7 @@ def schemas_of(installed):
 
 def assert_in_place(installed, scribe):
     assert list(differences(stored_rows(*installed), rebuild_rows(scribe.events))) == []
-    assert schemas_of(installed) == {"", "_lock", "_v8"}
+    assert schemas_of(installed) == {"", "_lock", "_v9"}
     assert is_shown(*installed)
     with Queries(*installed) as queries:
         assert queries.positions() == scribe.ends
@@ -354,7 +354,7 @@ def test_what_a_run_left_can_be_discarded(installed, told, live, rebuild, walk):
     first = rebuild()
     walk(first.steps(), lambda: first.progress.done > 0)
     first.close()
-    assert "_v8b" in schemas_of(installed)
+    assert "_v9b" in schemas_of(installed)
     assert discard_rebuilt(*installed)
     assert not discard_rebuilt(*installed)
     assert_in_place(installed, told)

@@ -215,6 +215,24 @@ def test_given_a_wait_for_a_person_then_it_is_no_stall_until_it_has_expired(watc
     assert one["since_ms"] == due_ms
 
 
+def test_given_a_resource_that_is_over_then_who_waits_for_a_person_is_no_stall(watched):
+    due_ms = watched.scribe.now_ms + 7 * 86_400_000
+    held = r.Obligation("resource", "1.1", "sandbox", watched.scribe.now_ms + 60_000, "expires")
+    owed = r.Obligation("approval", "1.3", "refund", due_ms, "expires")
+    watched.add(r.SessionWaiting(1, (held, owed), ()))
+    assert watched.proposed(86_400_000) == []
+    watched.add(r.ResourceExpired("1.1", "sandbox", "expired"))
+    assert watched.proposed(86_400_000) == []
+
+
+def test_given_a_wait_when_a_message_queues_then_it_is_still_a_wait(watched):
+    due_ms = watched.scribe.now_ms + 7 * 86_400_000
+    watched.add(r.SessionWaiting(1, (r.Obligation("approval", "1.1", "refund", due_ms, "x"),), ()))
+    watched.add(r.MessageReceived("m2", payload("more")))
+    assert watched.proposed(86_400_000) == []
+    assert len(watched.proposed(8 * 86_400_000)) == 1
+
+
 def test_given_a_session_at_rest_or_held_then_no_time_makes_it_a_stall(watched):
     for_ever_ms = 365 * 86_400_000
     watched.add(r.SessionHeld("unfoldable", "because"))

@@ -43,6 +43,7 @@ def test_every_check_has_a_test_that_plants_its_fault():
         "versions",
         "recovery",
         "children",
+        "resources",
     }
 
 

@@ -58,6 +58,7 @@ def told():
         scribe.add(key, r.JobAwaited("s1:1.8-0", 1, 8, "render", 1 << 42))
         said = scribe.payload("go")
         scribe.add(key, r.ChildStarted("s1:1.7-0", 1, 7, "researcher", said, 1 << 42))
+        scribe.add(key, r.ResourceAttached("1.6", 1, 6, "sandbox", said, 1 << 42))
     scribe.commit()
     return scribe
 
