@@ -1,4 +1,4 @@
-"""What an operator may do about a session that does not go on: attempts to give up, turns to go back to."""
+"""What an operator may do about a session that does not go on: attempts to give up, turns to go back to, a version to keep."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ class Mending:
 
     attempts: tuple[OpenActivity, ...]
     recovers: bool
+    pins: bool
     turns: tuple[int, ...]
     seen: tuple[str, ...]
 
@@ -33,11 +34,12 @@ class Mending:
 def mending(visit: Visit, session_id: str, state: State | None) -> Mending:
     """As of this state; nothing without one: the command line does it then."""
     if state is None:
-        return Mending((), recovers=False, turns=(), seen=())
+        return Mending((), recovers=False, pins=False, turns=(), seen=())
     may = {one.command for one in next_valid(state) if one.allowed}
     return Mending(
         attempts=tuple(a for a in state.activities if a.runs(a.attempt)),
         recovers="RecoverSession" in may,
+        pins="PinSession" in may,
         turns=tuple(reversed(ends_known(state))) if "ResetSession" in may else (),
         seen=_seen(visit, session_id) if "RecoverSession" in may else (),
     )
@@ -58,6 +60,15 @@ def turn_of(text: str) -> int:
     """The turn that a form names; `Problem` 422 where it is none."""
     if not text.isdecimal() or len(text) > NUMBER_MAX:
         raise Problem(422, "wrong_turn", f"{text[:80]!r} is no turn: choose one that has ended")
+    return int(text)
+
+
+def version_of(text: str) -> int | None:
+    """The version that a form names, null where it names none; `Problem` 422 where it cannot be one."""
+    if not text.strip():
+        return None
+    if not text.isdecimal() or len(text) > NUMBER_MAX or not int(text):
+        raise Problem(422, "wrong_version", f"{text[:80]!r} is no version: they count from 1")
     return int(text)
 
 

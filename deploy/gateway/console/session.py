@@ -25,7 +25,7 @@ from ..problems import Problem
 from ..reads import session_row
 from ..resetting import state_left
 from .asking import ask, caught_up, verdict_of
-from .mending import attempt_of, mending, turn_of
+from .mending import attempt_of, mending, turn_of, version_of
 from .pages import ms_of, render, url
 from .timeline import timeline
 from .visits import Looking, Posting, Visit
@@ -118,6 +118,10 @@ ASKS: dict[str, tuple[May, Body]] = {
         lambda client, said: client.reset_body(
             turn_of(said.name), said.left(turn_of(said.name)), reason=said.text
         ),
+    ),
+    "pin": (
+        May.OPERATE,
+        lambda client, said: client.pin_body(version_of(said.name), said.text),
     ),
     "completed": (
         May.OPERATE,

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from tests.deploy.gateway.shelves import MINE, Shelves, secrets_of
 
 from wakeful import Message, Read, Turn, Write, activity, workflow
-from wakeful.commands.models import RecoverSession
+from wakeful.commands.models import PinSession, RecoverSession
 from wakeful.commands.wire import decode_command
 from wakeful.deploy.gateway.api_keys import ApiKeys
 from wakeful.deploy.gateway.console import app as console
@@ -225,6 +225,25 @@ def test_an_operator_takes_a_session_back_to_what_a_turn_left(
     for turn, told in (("7", "no end of turn 7"), ("one", "is no turn"), ("", "is no turn")):
         wrong = operator.post(where, operator.form(*form, name=turn, text="why"))
         assert (wrong.status_code, told in html.unescape(wrong.text)) == (422, True)
+
+
+@pytest.mark.parametrize(("version", "kept"), [("2", 2), ("", None), ("0", 422), ("two", 422)])
+def test_an_operator_keeps_a_session_on_a_version(
+    shelves: Shelves,
+    operator: Visitor,
+    monkeypatch: pytest.MonkeyPatch,
+    version: str,
+    kept: int | None,
+) -> None:
+    monkeypatch.setattr(asking, "WAIT_S", 0)
+    before = asked_of(shelves, "film-1")
+    said = operator.form("sessions/film-1", name=version, text="until it is mended")
+    sent = operator.post("sessions/film-1/ask/pin", said)
+    new = asked_of(shelves, "film-1")[len(before) :]
+    if kept == 422:
+        assert (sent.status_code, "is no version" in sent.text, new) == (422, True, [])
+    else:
+        assert (sent.status_code, new) == (303, [PinSession(kept, "until it is mended")])
 
 
 def rehearsed_state(shelves: Shelves, session_id: str) -> bytes:
