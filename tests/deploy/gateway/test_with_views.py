@@ -22,7 +22,8 @@ def gateway(postgres_url, tmp_path_factory):
 
 
 def forgotten(gateway, monkeypatch):
-    """A gateway that has seen nothing of late."""
+    """A gateway that has seen nothing of late, and that no command has waited for all the while."""
+    gateway.run(80)
     gateway.cluster.clock.ms += 3_600_000
     monkeypatch.setattr(
         gateway.services,
