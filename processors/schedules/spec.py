@@ -90,6 +90,13 @@ def schedule_id(name: str, generation: int) -> str:
     return f"schedule.{name}" if generation == 1 else f"schedule.{name}.{generation}"
 
 
+def why_no_name(name: str) -> str:
+    """Why no schedule may have this name, in words; nothing where one may."""
+    if len(name) <= NAME_MAX and _NAME.fullmatch(name):
+        return ""
+    return f"name {shown(name, 80)}: use letters, digits, '.', '_' and '-', {NAME_MAX} at most"
+
+
 def _no_session(session_id: str) -> str:
     try:
         return why_unreachable(check_id("session id", session_id))
@@ -98,8 +105,8 @@ def _no_session(session_id: str) -> str:
 
 
 def _why_not(spec: Spec) -> str:
-    if len(spec.name) > NAME_MAX or not _NAME.fullmatch(spec.name):
-        return f"name {shown(spec.name, 80)}: use letters, digits, '.', '_' and '-', {NAME_MAX} at most"
+    if told := why_no_name(spec.name):
+        return told
     if not 1 <= len(spec.workflow) <= NAME_LENGTH_MAX or not spec.workflow.isprintable():
         return (
             f"workflow {shown(spec.workflow, 80)}: use 1 to {NAME_LENGTH_MAX} printable characters"

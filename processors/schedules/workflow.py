@@ -85,6 +85,8 @@ async def _begin(turn: Turn, message: Message, now_ms: int) -> Schedule:
             "cron": spec.cron,
             "timezone": spec.timezone,
             "target": spec.workflow,
+            "session": spec.session,
+            "until": spec.until,
         }
     )
     return await _until_next(turn, spec, 0, now_ms)
