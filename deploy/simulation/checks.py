@@ -45,6 +45,7 @@ from .payments import payments
 from .projecting import Database
 from .sagas import sagas
 from .secrets import nobody_tells
+from .timetables import timetables
 from .versions import versions
 from .vouching import by_keys_of_now, heard, vouched
 
@@ -133,6 +134,7 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
     findings.extend("I26r", arriving.reads_are_free(events))
     findings.extend("told", elsewhere.jobs(events, commands))
     findings.extend("families", _families(world, evidence, events, commands))
+    findings.extend("timetables", timetables(evidence, events, commands, _genuine(world, evidence)))
     findings.extend("rooms", lodgings(world, events, load, rested=rested))
     findings.extend("verdicts", arriving.verdicts(events, load))
     findings.extend("steps", arriving.steps_go_on(events))
@@ -151,9 +153,13 @@ def _families(
     commands: dict[tuple[int, int], m.Command],
 ) -> Iterator[str]:
     """By the commands but those that a copier laid down."""
-    copied = Copied(world.copier.copies)
-    genuine = [record for record in evidence.commands if not copied.holds(record)]
+    genuine = _genuine(world, evidence)
     return families(events, commands, genuine, rested=evidence.quiescent)
+
+
+def _genuine(world: World, evidence: Evidence) -> list[Record]:
+    copied = Copied(world.copier.copies)
+    return [record for record in evidence.commands if not copied.holds(record)]
 
 
 def _commands(records: Sequence[Record]) -> dict[tuple[int, int], m.Command]:
