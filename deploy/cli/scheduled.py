@@ -70,11 +70,16 @@ def _term(attribute: str, name: str) -> str:
 
 
 def next_generation(given: Settings, name: str) -> int:
-    """The number of the next schedule of this name; `Stopped` while there is one."""
+    """The number of the next schedule of this name; `Stopped` while there is one.
+
+    One that was opened and never told what it is keeps its number: its maker goes on with it.
+    """
     from .context import queries
 
     with queries(given) as views:
         rows = of_name(given, views, name)
+    if rows and is_half_made(rows[0]):
+        return len(rows)
     if rows and not has_ended(rows[0]):
         raise Stopped(
             Exit.REFUSED,
@@ -137,12 +142,19 @@ def has_ended(row: dict[str, Any]) -> bool:
     return row["status"] in ("Completed", "Failed", "Cancelled")
 
 
+def is_half_made(row: dict[str, Any]) -> bool:
+    """Whether it has been opened, and not been told yet when it is due."""
+    return not has_ended(row) and not row["held_reason"] and "cron" not in row["attributes"]
+
+
 def standing(row: dict[str, Any]) -> str:
     """Where it stands, as people say it of a schedule."""
     if row["held_reason"]:
         return f"held ({row['held_reason']})"
     if has_ended(row):
         return "deleted" if row["status"] == "Cancelled" else "ended"
+    if is_half_made(row):
+        return "not made yet"
     return "paused" if row["attributes"].get("paused") else "active"
 
 

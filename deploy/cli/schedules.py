@@ -86,7 +86,10 @@ def create(
     opened = ask(
         given, own, lambda client: client.open(WORKFLOW, own, attributes=attributes), actor=actor
     )
-    if opened.verdict is None or opened.verdict.kind not in ("applied", "repeat"):
+    kind = opened.verdict.kind if opened.verdict else "undecided"
+    if kind == "undecided":
+        raise Stopped(Exit.NOT_IN_TIME, _half_made(name))
+    if kind not in ("applied", "repeat"):
         return finish(opened, as_json=as_json, done="")
     return ask_and_tell(
         own,
@@ -252,6 +255,14 @@ def _next_told(spec: Spec) -> str:
     return f"due at {moment(due_ms).astimezone(zone_of(spec.timezone)).isoformat()}"
 
 
+def _half_made(name: str) -> str:
+    """What to do where no processor has decided to open it: what it is to be was not sent."""
+    return (
+        f"no processor has decided yet to open schedule {name!r}, and it runs nothing so far: see with 'wakeful status' "
+        "whether 'wakeful run' is running, and give the same command again, which goes on from here"
+    )
+
+
 def _until(text: str | None, timezone: str) -> str | None:
     """The end with its zone: that of the schedule, where none is written."""
     from ...processors.schedules.times import BadTime, zone_of
@@ -274,16 +285,17 @@ def _check_loaded(given: Settings, workflow: str) -> None:
     from ...events.log.kafka_survey import members
     from ..identity import judge_of
     from ..processes import processors_group
-    from ..rollouts import show as read
+    from ..rollouts import LOADED_S, show, wait_until_told
     from .context import kafka
     from .output import note
 
-    with kafka(given) as log:
-        shown = read(log, given, judge_of(given, log))
     live = members(given.kafka_servers, processors_group(given))
     if not live:
         note(f"no processor runs: whether {workflow} is loaded is seen when it is due")
         return
+    with kafka(given) as log:
+        judge = judge_of(given, log)
+        shown = wait_until_told(lambda: show(log, given, judge), live, LOADED_S)
     if not any(shown.loaded(one, workflow) for one in live):
         names = {v.name for one in live if one in shown.seen for v in shown.seen[one].loaded}
         raise Stopped(
