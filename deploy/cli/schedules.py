@@ -15,6 +15,7 @@ from .scheduled import LIST, coming, looked_up, next_generation, open_one, stand
 if TYPE_CHECKING:
     from ...processors.schedules.spec import Spec
     from ..settings import Settings
+    from .asking import Answer
 
 app = typer.Typer(
     help="Schedules: sessions that sleep until it is time, and then set a workflow to work.",
@@ -63,9 +64,9 @@ def create(
     as_json: AsJson = False,
 ) -> int:
     """Make a schedule. What it sets to work acts for whoever makes it."""
-    from ...processors.schedules.spec import BY_NAME, PAUSED, WORKFLOW, schedule_id
+    from ...processors.schedules.spec import schedule_id
     from . import typed
-    from .asking import ask, ask_and_tell, finish
+    from .asking import ask_and_tell, finish
 
     given = settings()
     described = {
@@ -82,14 +83,8 @@ def create(
     spec = _spec(described)
     _check_loaded(given, workflow)
     own = schedule_id(name, next_generation(given, name))
-    attributes = {BY_NAME: name, PAUSED: False}
-    opened = ask(
-        given, own, lambda client: client.open(WORKFLOW, own, attributes=attributes), actor=actor
-    )
-    kind = opened.verdict.kind if opened.verdict else "undecided"
-    if kind == "undecided":
-        raise Stopped(Exit.NOT_IN_TIME, _half_made(name))
-    if kind not in ("applied", "repeat"):
+    opened = _opened(given, name, own, actor)
+    if opened.verdict is None or opened.verdict.kind not in ("applied", "repeat"):
         return finish(opened, as_json=as_json, done="")
     return ask_and_tell(
         own,
@@ -255,12 +250,22 @@ def _next_told(spec: Spec) -> str:
     return f"due at {moment(due_ms).astimezone(zone_of(spec.timezone)).isoformat()}"
 
 
-def _half_made(name: str) -> str:
-    """What to do where no processor has decided to open it: what it is to be was not sent."""
-    return (
-        f"no processor has decided yet to open schedule {name!r}, and it runs nothing so far: see with 'wakeful status' "
-        "whether 'wakeful run' is running, and give the same command again, which goes on from here"
+def _opened(given: Settings, name: str, own: str, actor: str | None) -> Answer:
+    """Opens its session, which runs nothing yet. By the same person it may be said again. `Stopped` where nobody decides."""
+    from ...processors.schedules.spec import BY_NAME, PAUSED, WORKFLOW
+    from .asking import ask
+
+    attributes = {BY_NAME: name, PAUSED: False}
+    opened = ask(
+        given, own, lambda client: client.open(WORKFLOW, own, attributes=attributes), actor=actor
     )
+    if opened.verdict is not None and opened.verdict.kind == "undecided":
+        raise Stopped(
+            Exit.NOT_IN_TIME,
+            f"no processor has decided yet to open schedule {name!r}, and it runs nothing so far: see with "
+            "'wakeful status' whether 'wakeful run' is running, and give the same command again, which goes on from here",
+        )
+    return opened
 
 
 def _until(text: str | None, timezone: str) -> str | None:

@@ -133,8 +133,7 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
     findings.extend("progress", arriving.progress(events, world.starts))
     findings.extend("I26r", arriving.reads_are_free(events))
     findings.extend("told", elsewhere.jobs(events, commands))
-    findings.extend("families", _families(world, evidence, events, commands))
-    findings.extend("timetables", timetables(evidence, events, commands, _genuine(world, evidence)))
+    _between_sessions(findings, world, evidence, events, commands)
     findings.extend("rooms", lodgings(world, events, load, rested=rested))
     findings.extend("verdicts", arriving.verdicts(events, load))
     findings.extend("steps", arriving.steps_go_on(events))
@@ -146,20 +145,19 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
     return findings, events
 
 
-def _families(
+def _between_sessions(
+    findings: Findings,
     world: World,
     evidence: Evidence,
     events: Sequence[Event],
     commands: dict[tuple[int, int], m.Command],
-) -> Iterator[str]:
-    """By the commands but those that a copier laid down."""
-    genuine = _genuine(world, evidence)
-    return families(events, commands, genuine, rested=evidence.quiescent)
-
-
-def _genuine(world: World, evidence: Evidence) -> list[Record]:
+) -> None:
+    """What sessions ask of each other, by the commands but those that a copier laid down."""
     copied = Copied(world.copier.copies)
-    return [record for record in evidence.commands if not copied.holds(record)]
+    genuine = [record for record in evidence.commands if not copied.holds(record)]
+    rested = evidence.quiescent
+    findings.extend("families", families(events, commands, genuine, rested=rested))
+    findings.extend("timetables", timetables(evidence, events, commands, genuine))
 
 
 def _commands(records: Sequence[Record]) -> dict[tuple[int, int], m.Command]:
