@@ -10,7 +10,7 @@ import typer
 from ..exits import Exit, Stopped
 from .asking import Actor, of_session
 from .context import AsJson, check_limit, settings
-from .scheduled import LIST, coming, looked_up, next_generation, open_one, standing
+from .scheduled import LIST, coming, has_ended, looked_up, next_generation, open_one, standing
 
 if TYPE_CHECKING:
     from ...processors.schedules.spec import Spec
@@ -21,6 +21,9 @@ app = typer.Typer(
     help="Schedules: sessions that sleep until it is time, and then set a workflow to work.",
     no_args_is_help=True,
 )
+
+_MADE_BY_OTHERS = ("already_open", "command_id_reused")
+"""Refusals of whoever makes a schedule of a name that another one makes at the same time."""
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name.")]
 
@@ -66,7 +69,7 @@ def create(
     """Make a schedule. What it sets to work acts for whoever makes it."""
     from ...processors.schedules.spec import schedule_id
     from . import typed
-    from .asking import ask_and_tell, finish
+    from .asking import ask, finish
 
     given = settings()
     described = {
@@ -83,16 +86,17 @@ def create(
     spec = _spec(described)
     _check_loaded(given, workflow)
     own = schedule_id(name, next_generation(given, name))
-    opened = _opened(given, name, own, actor)
-    if opened.verdict is None or opened.verdict.kind not in ("applied", "repeat"):
-        return finish(opened, as_json=as_json, done="")
-    return ask_and_tell(
-        own,
-        lambda client: client.send(own, described, "create"),
-        actor=actor,
-        as_json=as_json,
-        done=f"{name}: {_next_told(spec)}, and 'wakeful schedule show {name}' says what comes after",
-    )
+    done = f"{name}: {_next_told(spec)}, and 'wakeful schedule show {name}' says what comes after"
+    answer = _opened(given, name, own, actor)
+    if answer.verdict is not None and answer.verdict.kind in ("applied", "repeat"):
+        answer = ask(given, own, lambda client: client.send(own, described, "create"), actor=actor)
+    if answer.verdict is not None and answer.verdict.reason in _MADE_BY_OTHERS:
+        raise Stopped(
+            Exit.REFUSED,
+            f"schedule {name!r} has been made meanwhile, as 'wakeful schedule show {name}' says: "
+            f"'wakeful schedule delete {name}' ends it, or take another name",
+        )
+    return finish(answer, as_json=as_json, done=done)
 
 
 @app.command("list")
@@ -145,7 +149,7 @@ def show(name: Name, *, as_json: AsJson = False) -> None:
     given = settings()
     row, runs, refused = looked_up(given, name)
     found = row["attributes"]
-    times = coming(found)
+    times = [] if has_ended(row) else coming(found)
     if as_json:
         write_json({**row, "upcoming": times, "runs": runs, "refused": refused})
         return
@@ -289,6 +293,7 @@ def _check_loaded(given: Settings, workflow: str) -> None:
     """Refuses a workflow that none of the processors that run has loaded: nobody would hear of it before it is due."""
     from ...events.log.kafka_survey import members
     from ..identity import judge_of
+    from ..loading import RESERVED
     from ..processes import processors_group
     from ..rollouts import LOADED_S, show, wait_until_told
     from .context import kafka
@@ -302,7 +307,8 @@ def _check_loaded(given: Settings, workflow: str) -> None:
         judge = judge_of(given, log)
         shown = wait_until_told(lambda: show(log, given, judge), live, LOADED_S)
     if not any(shown.loaded(one, workflow) for one in live):
-        names = {v.name for one in live if one in shown.seen for v in shown.seen[one].loaded}
+        told = [v.name for one in live if one in shown.seen for v in shown.seen[one].loaded]
+        names = {name for name in told if not name.startswith(RESERVED)}
         raise Stopped(
             Exit.REFUSED,
             f"no processor has loaded workflow {workflow!r} (loaded: {', '.join(sorted(names)) or 'none'}): "

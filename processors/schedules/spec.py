@@ -24,7 +24,7 @@ CONTROL = "schedule"
 """The signal by which a schedule is paused, resumed and triggered."""
 
 BY_NAME, SCHEDULED_BY, DUE, NEXT, PAUSED = "schedule", "scheduled_by", "due", "next", "paused"
-"""Attributes: of a schedule its name, when it is due next, whether it is paused; of a run whose it is, and for when."""
+"""Attributes: of a schedule its name, when it is due next, whether it is paused; of a run whose it is, and in a session of its own for when."""
 
 CAUGHT_UP_MAX = 100
 """Runs that one schedule catches up on at once, the last ones; what was missed before them is skipped, and said."""

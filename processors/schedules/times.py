@@ -37,8 +37,9 @@ def check_cron(expression: str) -> str:
         raise BadTime(f"{told}: write a text of {CRON_LENGTH_MAX} characters at most")
     fields = expression.split()
     if len(fields) != _FIELDS:
+        counted = f"{len(fields)} field{'s' if len(fields) != 1 else ''}"
         raise BadTime(
-            f"{told} has {len(fields)} fields, and 5 are needed: minute, hour, day of month, month, day of week, "
+            f"{told} has {counted}, and 5 are needed: minute, hour, day of month, month, day of week, "
             "as in '0 9 * * MON-FRI'"
         )
     try:

@@ -145,12 +145,13 @@ async def _run(
     if where_open == QUEUE and due_ms is not None and not queues and spec.overlap != "allow":
         where_open = SKIP
     asked = "" if due_ms is not None else ", triggered"
+    found_by = {SCHEDULED_BY: spec.name} | ({} if spec.session else {DUE: at})
     run = Run(
         spec.session or f"{spec.name}-{stamp}",
         spec.workflow,
         f"{spec.name} {at:%Y-%m-%dT%H:%M:%SZ}{asked}",
         where_open,
-        attributes_of({SCHEDULED_BY: spec.name, DUE: at}),
+        attributes_of(found_by),
     )
     await start_run(turn, run, trigger=TRIGGER, data=spec.data)
 

@@ -142,6 +142,7 @@ def test_a_named_session_is_asked_and_skipped_while_it_is_busy():
         ("desk-1", "skip"),
         ("desk-1", "queue"),
     ]
+    assert [one.name for one in runs(session)[0].attributes] == ["scheduled_by"]
 
 
 def test_what_a_named_session_is_to_catch_up_on_queues():

@@ -65,7 +65,7 @@ def test_every_half_hour_goes_by_what_has_passed():
     [
         ("", "0 fields"),
         ("* * * * * *", "6 fields"),
-        ("@daily", "1 fields"),
+        ("@daily", "1 field,"),
         ("61 * * * *", "bad minute"),
         ("0 9 * * MON-FRIDAY", "bad day-of-week"),
         ("0 0 30 2 *", "bad day-of-month"),
