@@ -131,8 +131,10 @@ def test_the_page_shows_what_the_commands_print(
         "repot",
     )
     ends(Exit.NOT_FOUND, "no schedule 'weekly'", "pause", "weekly")
-    assert invoke(("session", "open", WORKFLOW, "--session", "schedule.half", *HALF)) == Exit.DONE
-    ends(Exit.DONE, "half: due at", "create", "half", *daily)
+    half = ("session", "open", WORKFLOW, "--session", "schedule.half", *HALF)
+    assert invoke((*half, "--actor", "bob")) == Exit.DONE
+    ends(Exit.REFUSED, "'half' has been made meanwhile", "create", "half", *daily)
+    ends(Exit.DONE, "half: due at", "create", "half", *daily, "--actor", "bob")
 
 
 _RUNS = """
