@@ -1,4 +1,4 @@
-"""docs/http.md: its commands are run in a shell beside the example that readers are told to run, and print what the page shows; its tables are the code's."""
+"""docs/http.md: its commands are run in a shell beside a running desk, and print what the page shows; its tables are the code's."""
 
 from __future__ import annotations
 
@@ -35,9 +35,6 @@ WRITES = ("Signing in", "Commands", "Repeats", "Webhooks")
 
 API = [path for path in sorted(GATEWAY.rglob("*.py")) if "console" not in path.parts]
 """Whatever may answer with a problem; the console answers with pages."""
-
-HELLO = str(ROOT / "examples" / "hello.py")
-"""What readers are told to let run."""
 
 END = "=== end ==="
 
@@ -93,7 +90,7 @@ def printed(endpoints, postgres_url, keys, tmp_path_factory):
     (declared,) = blocks("json", section("Webhooks"))
     hooks.write_text(declared)
     with (
-        running(endpoints, postgres_url, keys, home, f"page{os.getpid()}", HELLO) as desk,
+        running(endpoints, postgres_url, keys, home, f"page{os.getpid()}") as desk,
         desk.gateway(WAKEFUL_HOOKS=str(hooks)) as (url, _),
     ):
         yield run(desk.environ, url, home)

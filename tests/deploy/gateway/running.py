@@ -88,9 +88,9 @@ class Running:
 
 @contextmanager
 def running(
-    endpoints: Endpoints, postgres_url: str, keys: Path, home: Path, namespace: str, app: str = APP
+    endpoints: Endpoints, postgres_url: str, keys: Path, home: Path, namespace: str
 ) -> Iterator[Running]:
-    """A refund desk that runs, or another application."""
+    """A refund desk that runs."""
     settings = Settings(
         kafka=endpoints.kafka,
         postgres=postgres_url,
@@ -106,7 +106,7 @@ def running(
     with kafka(settings, may_be_empty=True) as log:
         apply_topics(log, settings, QUEUES)
     prepare_views(settings)
-    with Supervisor(settings, app, queues=QUEUES):
+    with Supervisor(settings, APP, queues=QUEUES):
         yield Running(settings)
 
 
