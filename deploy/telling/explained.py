@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...commands import recovering
 from ...commands.next_valid import next_valid, obligations
 from ...events.errors import Unfoldable
 from ...events.evolve import evolve
@@ -100,7 +99,6 @@ def explained(
         "not_next": [one for one in valid or [] if not one["allowed"]],
         "next_is_of_now": state is not None,
         "held": _held(row, 0 if state is None else len(state.parked)),
-        "running": [] if state is None else _running(state, story),
         "not_let_in": not_let_in(letters, state),
         "in_doubt": [_doubt(one) for one in found.uncertain],
     }
@@ -112,19 +110,6 @@ def _holds(state: State) -> list[dict[str, Any]]:
         {"kind": one.kind, "id": one.resource_id, "expires_at_ms": one.expires_at_ms}
         for one in state.resources
         if not one.gone
-    ]
-
-
-def _running(state: State, story: Story) -> list[dict[str, Any]]:
-    """The attempts that run, any of which may have stalled: what a recovery names."""
-    return [
-        {
-            "activity_id": one.activity_id,
-            "attempt": one.attempt,
-            "name": one.name,
-            "since_ms": story.since_ms.get(one.activity_id),
-        }
-        for one in recovering.running(state)
     ]
 
 

@@ -82,15 +82,6 @@ async def draft(words: list[str], pause_ms: int) -> str:
     return f"A letter of {len(words)} words."
 
 
-@activity(contract=Read(), timeout="30s", retry=Retry(attempts=2, initial="100ms", factor=1.0))
-async def count_stock(item: str) -> int:
-    """Its first attempt never comes to its end."""
-    if progress(int) is None:
-        heartbeat(1)
-        await asyncio.Event().wait()
-    return len(item)
-
-
 @activity(contract=Write())
 async def print_label(order_id: str) -> str:
     raise ConnectionError("the printer went silent in the middle")
@@ -132,12 +123,6 @@ async def carrier(turn: Turn, state: Nothing, message: Message) -> Nothing:
 async def writer(turn: Turn, state: Nothing, message: Message) -> Nothing:
     told = message.data
     await turn.say(await turn.run(draft.call(told["words"], told["pause_ms"])))
-    return state
-
-
-@workflow("stock", version=1)
-async def stock(turn: Turn, state: Nothing, message: Message) -> Nothing:
-    await turn.say(f"{await turn.run(count_stock.call(message.text))} on stock")
     return state
 
 

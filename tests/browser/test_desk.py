@@ -37,7 +37,7 @@ def test_a_message_is_sent_the_timeline_moves_a_refund_is_approved_and_seen(
     expect(page.locator("#verdict")).to_contain_text("Applied.")
     expect(page.locator(".lead")).to_contain_text("granted")
 
-    page.get_by_role("link", name="See what comes of it").click()
+    page.get_by_role("link", name="browser-1").first.click()
     expect(page.locator("#live")).to_contain_text("We have paid back")
     page.goto("/console/ledger?session=browser-1")
     row = page.locator("tbody tr").filter(has_text="refund").first
@@ -64,23 +64,6 @@ def test_a_decision_from_a_page_that_is_out_of_date_is_refused_and_says_what_cha
     expect(page.get_by_role("heading", name="Against the proposal before")).to_be_visible()
     page.get_by_role("button", name="Approve this action").click()
     expect(page.locator("#verdict")).to_contain_text("Applied.")
-
-
-@whole
-def test_an_operator_gives_up_an_attempt_that_hangs_and_the_next_one_answers(
-    page: Page, desk: Running
-) -> None:
-    desk.ask("stock", "browser-4", "lamps")
-    desk.until(lambda views: views.activities(session_id="browser-4"), "an attempt")
-    page.goto("/console/sessions/browser-4")
-    page.get_by_text("Recover what has stalled").click()
-    expect(page.get_by_role("radio")).to_be_checked()
-    assert serious(page) == []
-    page.get_by_label("What was seen").fill("it says nothing")
-    page.get_by_role("button", name="Give it up").click()
-    expect(page.locator("#verdict")).to_contain_text("Applied.")
-    expect(page.locator("#live")).to_contain_text("5 on stock")
-    expect(page.locator("#live")).to_contain_text("it says nothing")
 
 
 @pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=whole)])

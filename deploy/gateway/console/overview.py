@@ -13,18 +13,21 @@ from ....events.log.protocol import LogFault
 from ....projections.counts import AGES_MS, BUCKET_MS, BUCKETS, COUNTED_MAX, Counts, counts
 from ....projections.listings import APPROVALS, SESSIONS
 from ....projections.tools import tools
+from ...telling.stalled import silence_told
 from ...telling.text import span
 from ..measured import Measured
 from ..viewing import page_of
 from . import charts
 from .pages import render
-from .stalled import SHOWN, watched
 from .visits import Looking, Visit
 
 router = APIRouter()
 
 CACHED_MS = 2_000
 """How long one look at the numbers serves all who ask for the same tenant."""
+
+SHOWN = 8
+"""Rows of each short list."""
 
 FOR_PEOPLE = ("approval", "uncertain", "signal", "inbox")
 """Waits that somebody outside ends; the others end by themselves."""
@@ -71,7 +74,7 @@ def _look(visit: Visit, now_ms: int) -> dict[str, Any]:
     behind_ms, behind_records = _behind(visit.services.views_lag)
     return {
         **told,
-        **watched(visit, now_ms),
+        **_watched(visit, now_ms),
         "now_ms": now_ms,
         "found": found,
         "in_doubt": sum(found.waits["uncertain"]),
@@ -95,6 +98,21 @@ def _behind(lag: Measured[list[dict[str, Any]]]) -> tuple[int | None, int]:
         return None, 0
     oldest = max((row["seconds"] for row in found), default=0)
     return int(1000 * oldest), sum(row["records"] for row in found)
+
+
+def _watched(visit: Visit, now_ms: int) -> dict[str, Any]:
+    """What watchers propose for this tenant's sessions, and since when they are silent, if they are."""
+    watched = visit.services.watched
+    try:
+        board = watched.look()
+    except (LogFault, Transient):
+        return {"stalled": [], "stalled_more": 0, "silence": "nobody can tell what watchers say"}
+    stalled = board.proposals(visit.principal.tenant)
+    return {
+        "stalled": stalled[:SHOWN],
+        "stalled_more": max(0, len(stalled) - SHOWN),
+        "silence": silence_told(board.silence(watched.partitions, now_ms), now_ms),
+    }
 
 
 def throughput(found: Counts) -> charts.Chart:

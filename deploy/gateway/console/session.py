@@ -22,7 +22,6 @@ from ..problems import Problem
 from ..reads import session_row
 from .asking import ask, caught_up, verdict_of
 from .pages import ms_of, render, url
-from .stalled import stalled_of
 from .timeline import timeline
 from .visits import Looking, Posting, Visit
 
@@ -56,7 +55,6 @@ def page(
     caught_up(visit, at)
     told = _looked(visit, session_id, turns)
     told["verdict"] = verdict_of(visit, session_id, command) if command else None
-    told["stalled"] = stalled_of(visit, session_id)
     return render(request, visit, "session.html", command=command, **told)
 
 
@@ -86,18 +84,6 @@ class Asked:
     text: str
     name: str
     activity_id: str
-    stalled: str
-
-
-def _recovery(client: Client, said: Asked) -> CommandBody:
-    """Of the attempt that was chosen, such as "1.3 2"; of the session where none was."""
-    activity_id, _, attempt = said.stalled.strip().rpartition(" ")
-    if not said.stalled.strip():
-        return client.recovery_body(said.text)
-    if not activity_id or not (attempt.isascii() and attempt.isdigit() and len(attempt) < 10):
-        told = f"{said.stalled[:80]!r} is no attempt: choose one, or write its activity and its number, such as 1.3 2"
-        raise Problem(422, "wrong_attempt", told)
-    return client.recovery_body(said.text, activity_id=activity_id.strip(), attempt=int(attempt))
 
 
 Body = Callable[[Client, Asked], CommandBody]
@@ -115,7 +101,6 @@ ASKS: dict[str, tuple[May, Body]] = {
     ),
     "cancel": (May.OPERATE, lambda client, said: client.cancel_body(said.text)),
     "release": (May.OPERATE, lambda client, said: client.release_body(said.text)),
-    "recover": (May.OPERATE, _recovery),
     "completed": (
         May.OPERATE,
         lambda client, said: client.resolution_body(
@@ -139,7 +124,6 @@ def asked_for(
     text: Text = "",
     name: Text = "",
     activity_id: Text = "",
-    stalled: Text = "",
     once: Text = "",
 ) -> Response:
     """Sends the command, waits a moment for the verdict, and shows it on the session's page."""
@@ -149,8 +133,7 @@ def asked_for(
     visit.principal.require(permission)
     _row(visit, session_id)
     client = visit.services.client(visit.principal)
-    said = Asked(text, name, activity_id, stalled)
-    found = ask(visit, request, once, session_id, body_of(client, said))
+    found = ask(visit, request, once, session_id, body_of(client, Asked(text, name, activity_id)))
     return RedirectResponse(
         url("sessions", session_id, command=found.command_id, at=found.position), 303
     )

@@ -11,15 +11,13 @@ from pydantic import BaseModel
 from tests.deploy.gateway.shelves import MINE, Shelves, secrets_of
 
 from wakeful import Message, Read, Turn, Write, activity, workflow
-from wakeful.commands.models import RecoverSession
-from wakeful.commands.wire import decode_command
 from wakeful.deploy.gateway.api_keys import ApiKeys
 from wakeful.deploy.gateway.console import app as console
 from wakeful.deploy.gateway.console import asking, one_time
 from wakeful.deploy.gateway.console.one_time import new_link
 from wakeful.deploy.gateway.console.signing import Signer
 from wakeful.events import records as r
-from wakeful.testing import NO_ANSWER, Rehearsal, rehearse
+from wakeful.testing import Rehearsal, rehearse
 
 SIGNER = Signer(b"k" * 32)
 APPROVAL = "approvals/same-name/1.2-same"
@@ -106,9 +104,6 @@ def shelves(postgres_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iter
     ended.send("bees")
     ended.cancel()
     pour(one, "film-2", ended)
-    hangs = rehearse(studio, activities={"book": NO_ANSWER}, session_id="film-3")
-    hangs.send("wolves")
-    pour(one, "film-3", hangs)
     one.project()
     app = console.console_app(one.services, ApiKeys(folder / "api_keys.json"), SIGNER)
     one.client.app.mount("/console", app)  # type: ignore[attr-defined]  # the TestClient's own
@@ -176,32 +171,6 @@ def test_whoever_may_deliver_says_what_became_of_a_job(
         "sessions/film-1/ask/job-completed",
         user.form("sessions/film-1", activity_id=job_id, text="1"),
     )
-    assert refused.status_code == 403
-
-
-def test_an_operator_gives_up_an_attempt_that_has_stalled(
-    shelves: Shelves, operator: Visitor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(asking, "WAIT_S", 0)  # nobody decides anything here
-    path = "sessions/film-3"
-    page = operator.get(path)
-    assert "Recover what has stalled" in page
-    (attempt,) = re.findall(r'name="stalled" value="([^"]+)"', page)
-    assert re.fullmatch(r"1\.\d+ 1", attempt)
-    sent = operator.post(f"{path}/ask/recover", operator.form(path, stalled=attempt, text="hangs"))
-    assert sent.status_code == 303
-    *_, last = shelves.log.dump(shelves.settings.topics.commands)
-    command = decode_command(last.value or b"", last.headers)
-    assert command.body == RecoverSession(attempt.split()[0], 1, "hangs")
-    for wrong in ("book", "1.1 x", " 2", "1.1 ²"):
-        said = operator.post(f"{path}/ask/recover", operator.form(path, stalled=wrong))
-        told = (said.status_code, "no attempt" in said.text or "activity" in said.text)
-        assert told == (422, True), wrong
-    waits = operator.get("sessions/film-1")  # a job is no attempt, and it is told so
-    assert "Recover what has stalled" not in waits
-    user = Visitor(shelves, "user")
-    assert "Recover what has stalled" not in user.get(path)
-    refused = user.post(f"{path}/ask/recover", user.form(path, stalled=attempt))
     assert refused.status_code == 403
 
 

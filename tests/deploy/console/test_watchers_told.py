@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 from tests.deploy.gateway.log_rig import NOW_MS, TOPICS, SharedLog
 
-from wakeful.deploy.gateway.console.stalled import SHOWN, stalled_of, watched
+from wakeful.deploy.gateway.console.overview import SHOWN, _watched
 from wakeful.deploy.telling.watched import Watched
 from wakeful.events.log.protocol import LogFault
 
@@ -41,7 +41,7 @@ class Page:
         return ["proposal", 0, *named.values()]
 
     def look(self, now_ms=NOW_MS):
-        return watched(self.visit, now_ms)
+        return _watched(self.visit, now_ms)
 
 
 def test_given_no_watcher_ever_then_nobody_misses_one():
@@ -56,16 +56,6 @@ def test_given_proposals_then_the_own_tenants_are_shown_and_go_when_they_are_wit
     assert [one["session_id"] for one in page.look()["stalled"]] == ["late", "later"]
     page.tell(key, None)
     assert [one["session_id"] for one in page.look()["stalled"]] == ["later"]
-
-
-def test_given_proposals_then_each_session_is_told_of_its_own():
-    page = Page()
-    page.propose("late")
-    page.propose("late", tenant="other")
-    page.propose("later")
-    (told,) = stalled_of(page.visit, "late")
-    assert (told["tenant"], told["session_id"]) == ("acme", "late")
-    assert stalled_of(page.visit, "fine") == []
 
 
 def test_given_more_than_fit_then_the_rest_is_counted():
@@ -98,4 +88,3 @@ def test_given_a_log_that_does_not_answer_then_the_page_says_so_and_is_shown_all
 
     page.log.partitions = away
     assert page.look()["silence"] == "nobody can tell what watchers say"
-    assert stalled_of(page.visit, "late") == []
