@@ -148,13 +148,10 @@ def release(
 
 
 @router.post("/sessions/{session_id}/recover", status_code=202)
-def recover(
-    session_id: str, ask: Ask, operator: Operator, said: b.Recovery | None = None
-) -> JSONResponse:
+def recover(session_id: str, said: b.Recovery, ask: Ask, operator: Operator) -> JSONResponse:
     """Gives up an attempt that has stalled, or drives a session again that does not go on."""
-    one = said or b.Recovery()
     body = ask.client(operator).recovery_body(
-        one.reason, activity_id=one.activity_id, attempt=one.attempt
+        said.reason, activity_id=said.activity_id, attempt=said.attempt
     )
     return ask.deliver(operator, session_id, body)
 

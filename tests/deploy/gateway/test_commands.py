@@ -102,7 +102,6 @@ def test_every_other_command_is_let_in_as_it_is_meant(gateway):
         ("/sessions/s1/turns", {"trigger": "schedule", "reason": "monday", "data": [1]}),
         ("/sessions/s1/artifacts", {"artifact_id": "order-7", "version": "2"}),
         ("/sessions/s1/release", {"reason": "mended"}),
-        ("/sessions/s1/recover", {"activity_id": "1.1", "attempt": 2, "reason": "it hangs"}),
         ("/sessions/s1/activities/1.1/resolution", {"resolution": "completed", "result": 7}),
         ("/sessions/s1/cancel", {"reason": "enough"}),
     ):
@@ -114,7 +113,6 @@ def test_every_other_command_is_let_in_as_it_is_meant(gateway):
         "turns": ("applied", None),
         "artifacts": ("refused", "unknown_artifact"),
         "release": ("refused", "not_held"),
-        "recover": ("refused", "not_stalled"),
         "resolution": ("refused", "not_uncertain"),
         "cancel": ("applied", None),
     }
@@ -149,7 +147,6 @@ def test_a_role_may_ask_for_what_is_its_own_and_nothing_else(gateway, role, allo
         ),
         "cancel": ("/sessions/s1/cancel", {}),
         "release": ("/sessions/s1/release", {}),
-        "recover": ("/sessions/s1/recover", {}),
         "resolution": ("/sessions/s1/activities/1.1/resolution", {"resolution": "failed"}),
     }
     for name, (where, body) in commands.items():
@@ -278,8 +275,7 @@ def test_who_asks_while_the_processors_are_behind_is_told_to_wait(tmp_path):
     assert "79 s" in problem(answer, 429, "behind")
     assert int(answer.headers["retry-after"]) == 19
     operator = gateway.key("operator")
-    for mends in ("recover", "cancel"):
-        assert gateway.post(f"/sessions/s1/{mends}", {}, key=operator).status_code == 202
+    assert gateway.post("/sessions/s1/cancel", {}, key=operator).status_code == 202
     again = gateway.post("/sessions/s1/messages", {"message": "a"}, Idempotency_Key="late")
     problem(again, 429, "behind")
     gateway.working = True
