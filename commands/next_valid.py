@@ -210,9 +210,7 @@ def _recover(state: State) -> tuple[bool, str]:
     if state.ended:
         return False, why_ended(state)
     running = ", ".join(
-        f"{a.activity_id} attempt {a.attempt} ({a.name})"
-        for a in state.activities
-        if a.runs(a.attempt)
+        f"{a.activity_id} attempt {a.attempt} ({a.name})" for a in recovering.running(state)
     )
     if running:
         return True, f"gives up what has stalled: {running}"
