@@ -44,6 +44,7 @@ from .policy_mutants import POLICY_MUTANTS
 from .recovery_mutants import RECOVERY_MUTANTS
 from .saga_mutants import SAGA_MUTANTS
 from .secrets import SECRET_MUTANTS
+from .sharing_mutants import SHARING_MUTANTS
 from .tight import TIGHT_MUTANTS
 from .version_mutants import VERSION_MUTANTS
 
@@ -197,5 +198,6 @@ MUTANTS: tuple[Mutant, ...] = (
     *RECOVERY_MUTANTS,
     *FAMILY_MUTANTS,
     *LODGING_MUTANTS,
+    *SHARING_MUTANTS,
     *VERSION_MUTANTS,
 )
