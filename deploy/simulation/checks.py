@@ -94,7 +94,7 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
             findings.add(violation.promise, str(violation))
     for violation in stored(history, world.scene.blobs, DIGEST_KEY):
         findings.add(violation.promise, str(violation))
-    findings.extend("I38", () if rested else ["the world did not come to rest after healing"])
+    findings.extend("I38", iter(() if rested else ("the world did not come to rest",)))
     findings.extend("I11", world.observer.differences())
     findings.extend("I33", (f"the views' position went back: {one}" for one in database.went_back))
     events = whole_events([fact.event for fact in history.facts])
