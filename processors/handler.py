@@ -28,6 +28,7 @@ from ..events.evolve import fold_head
 from ..events.evolve_resources import Attaches
 from ..events.hashing import event_hash
 from ..events.payloads import storable_text
+from ..events.sharing import recorded
 from ..events.shown import name_of, said
 from ..events.state import ParkedCommand, SessionState
 from .app import App
@@ -311,7 +312,7 @@ class CommandHandler:
             control_offset=self._facts.control_offset,
             disposes=not run.by_clock,
         )
-        event = r.Event(envelope, body)
+        event = r.Event(envelope, recorded(body, before.data if before is not None else None))
         requested = session.requested_by(event)
         encoded = EVENTS.encode(event)
         hashed = event_hash(encoded.fingerprint, encoded.body, head.hash)

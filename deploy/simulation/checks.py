@@ -48,6 +48,7 @@ from .secrets import nobody_tells
 from .timetables import timetables
 from .versions import versions
 from .vouching import by_keys_of_now, heard, vouched
+from .wholeness import payloads_are_whole, whole_events
 
 ENGINE_HOLDS = (
     "engine_fault",
@@ -94,11 +95,11 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
             findings.add(violation.promise, str(violation))
     for violation in stored(history, world.scene.blobs, DIGEST_KEY):
         findings.add(violation.promise, str(violation))
-    if not rested:
-        findings.add("I38", "the world did not come to rest after healing")
+    findings.extend("I38", iter(() if rested else ("the world did not come to rest",)))
     findings.extend("I11", world.observer.differences())
     findings.extend("I33", (f"the views' position went back: {one}" for one in database.went_back))
-    events = [fact.event for fact in history.facts]
+    events = whole_events([fact.event for fact in history.facts])
+    findings.extend("parts", payloads_are_whole(events, history.tasks))
     commands = _commands(evidence.commands)
     findings.extend("I3", _disposed_once(evidence, events, commands))
     findings.extend("I2", sessions_lie_at_home(history.facts, world.plan.partitions))

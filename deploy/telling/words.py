@@ -11,6 +11,7 @@ from ...events.errors import InvalidPayload
 from ...events.holding import RESOURCE
 from ...events.payloads import load_json
 from ...events.records import Event, Failure, Obligation, Outcome, Payload, SessionWaiting
+from ...events.sharing import PARTS, shown_parts
 from ...events.state import NEVER_MS
 from .text import shown_text, when
 
@@ -193,7 +194,7 @@ def as_json(value: Any) -> Any:
         return {"ref": value.ref, "size": value.size}
     if isinstance(value, Payload):
         try:
-            return load_json(value)
+            return {"parts": shown_parts(value)} if value.encoding == PARTS else load_json(value)
         except InvalidPayload as error:
             return {"unreadable": str(error)}
     if hasattr(value, "__dataclass_fields__"):
