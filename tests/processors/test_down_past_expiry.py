@@ -13,6 +13,8 @@ from wakeful import Message, Turn, Write, activity, workflow
 from wakeful.commands import next_valid
 from wakeful.commands.models import CancelSession
 from wakeful.events import records as r
+from wakeful.events.evolve import evolve
+from wakeful.events.state import State
 
 HOUR_MS = 3_600_000
 
@@ -76,6 +78,15 @@ def test_given_all_kinds_of_obligations_with_an_expiry_then_each_has_its_case() 
     assert kinds - by_itself == {"RESOURCE" if k == "resource" else k for k in OWED}
 
 
+def owed_by(cluster: Cluster) -> tuple[r.Obligation, ...]:
+    """What the session owes, by its events alone."""
+    state: State | None = None
+    for event in cluster.events("s1"):
+        state = evolve(state, event)
+    assert state is not None
+    return next_valid.obligations(state)
+
+
 @pytest.mark.parametrize("kind", OWED)
 @pytest.mark.parametrize("processors", [1, 2])
 def test_given_a_wait_when_all_are_down_past_its_expiry_then_it_ends_after_the_restart_by_itself(
@@ -93,7 +104,11 @@ def test_given_a_wait_when_all_are_down_past_its_expiry_then_it_ends_after_the_r
     if kind == "compensation":
         cluster.send(CancelSession("enough"))
         cluster.run(60)
-    before = len(cluster.facts())
+    before = len(cluster.events("s1"))
+    (owed,) = [one for one in owed_by(cluster) if one.kind == kind]
+    assert owed.expires_at_ms is not None
+    assert cluster.clock.ms < owed.expires_at_ms <= cluster.clock.ms + HOUR_MS
+    assert owed.expiry
     for ordinal in range(processors):
         cluster.kill(ordinal)
     cluster.clock.ms += 2 * HOUR_MS

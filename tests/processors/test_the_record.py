@@ -7,7 +7,7 @@ from typing import TypeVar
 import pytest
 
 from tests.processors.desk import START_MS, Desk, Hand, find_order, refund
-from wakeful import Message, Turn, workflow
+from wakeful import Message, Turn, Write, activity, workflow
 from wakeful.events import records as r
 from wakeful.events.codec import decode_event
 
@@ -94,3 +94,28 @@ def test_where_it_parks_it_says_what_is_open_until_when_and_what_may_come(
         assert allowed["SendMessage"]
         assert allowed["DecideApproval"] is decides
         assert all(one.reason for one in ended.next_valid if not one.allowed)
+
+
+@activity(contract=Write(), schedule_to_close="10m")
+async def wire(cents: int) -> str:
+    """Must not run twice."""
+    return f"wired {cents}"
+
+
+@workflow("wires", version=1)
+async def wires(turn: Turn, desk: Desk, message: Message) -> Desk:
+    """Reads, and then pays without an end to it."""
+    await turn.run(find_order.call("x"))
+    await turn.gather(turn.run(wire.call(5)), turn.run(refund.call(5)), turn.sleep("1h"))
+    return desk
+
+
+def test_a_cancelled_session_says_at_its_end_what_was_done_and_what_may_have_been() -> None:
+    hand = Hand(wires, find_order, refund, wire, workflow="wires")
+    hand.open()
+    hand.result("1.1", 3)
+    out = hand.cancel()
+    withdrawn = [one.activity_id for one in out if isinstance(one, r.ActivityCancelled)]
+    assert withdrawn == ["1.2", "1.3"]
+    assert out[-1] == r.SessionCancelled(("1.1",), (), ("1.2", "1.3"))
+    assert hand.session.state.timers == ()
