@@ -19,6 +19,9 @@ AT_ONCE = 500
 
 LOOK_AGAIN_S = 0.2
 
+EVENTS_MAX = 20_000
+"""The last so many events of a session in which the end of a turn is looked for."""
+
 APPLIED, REFUSED, HELD, KEPT, UNKNOWN = "applied", "refused", "held", "kept", "undecided"
 """What became of a repair; `held`: it was applied, and the session is held again, or still."""
 

@@ -34,7 +34,7 @@ WORDS = {
     r.ApprovalVoided: "void",
     r.ApprovalRequested: "asked anew",
 }
-LIMIT_S = 20.0
+LIMIT_S = 60.0
 
 
 class Signing(Insecure):

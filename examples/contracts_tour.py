@@ -36,7 +36,7 @@ CONTRACTS = {
     "refund_once": "Write()",
 }
 ASKED = {"refunds": "refund", "look_ups": "look-up", "undo_requests": "undo"}
-LIMIT_S = 20.0
+LIMIT_S = 60.0
 
 
 class Tour:

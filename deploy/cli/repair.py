@@ -30,9 +30,6 @@ app = typer.Typer(
 
 TIMEOUT_S = 10.0
 
-EVENTS_MAX = 20_000
-"""The last so many events of a session in which the end of a turn is looked for."""
-
 DONE = {"release": "released", "reset": "reset", "pin": "pinned"}
 
 Sessions = Annotated[
@@ -252,7 +249,7 @@ def _wanted(where: Sequence[str]) -> dict[str, str]:
 
 def _events(asking: Client, session_id: str, log: Log, views: Queries) -> list[Event]:
     """The last events of the session, from where the views say that they lie."""
-    from ..repairing import NoSuchTurn
+    from ..repairing import EVENTS_MAX, NoSuchTurn
     from ..telling.stretches import newest_events
 
     rows = views.session(session_id, tenant=asking.tenant)

@@ -21,9 +21,12 @@ def services_of(request: Request) -> Services:
 
 
 def principal_of(request: Request) -> Principal:
-    """Who asks; `Problem` 401 where nobody knows."""
-    authorization = request.headers.get("authorization")
-    return services_of(request).authenticator.principal(authorization)
+    """Who asks; `Problem` 401 where nobody knows, 400 where two are named: a proxy may have looked at the other."""
+    given = request.headers.getlist("authorization")
+    if len(given) > 1:
+        told = "the header authorization is given twice: give it once"
+        raise Problem(400, "invalid_header", told)
+    return services_of(request).authenticator.principal(given[0] if given else None)
 
 
 def who_may(permission: May) -> Callable[[Principal], Principal]:

@@ -19,6 +19,7 @@ from pydantic import (
 
 from ...commands.check import NAME_LENGTH_MAX
 from ...commands.inputs import SEQ_MAX
+from ...commands.repairs import VERSION_MAX
 from ...events.keys import ID_LENGTH_MAX
 from ...events.limits import TEXT_MAX
 
@@ -116,6 +117,22 @@ class Recovery(Reason):
 
     activity_id: Text = ""
     attempt: Annotated[StrictInt, Field(ge=0, le=SEQ_MAX)] = 0
+
+
+class Reset(Reason):
+    """The turn as whose end the session is to stand, 0 before the first.
+
+    With `answers_again` the message of the turn that is open is answered again, from there.
+    """
+
+    to_turn: Annotated[StrictInt, Field(ge=0, le=SEQ_MAX)]
+    answers_again: StrictBool = True
+
+
+class Pin(Reason):
+    """The version of its workflow on which the session's turns begin from now on; null takes a pin back."""
+
+    version: Annotated[StrictInt, Field(ge=1, le=VERSION_MAX)] | None
 
 
 class Resolution(Body):

@@ -16,6 +16,7 @@ from .delivering import Asked, deliver, keyed_id
 from .fates import fate_of
 from .principals import Principal
 from .problems import Problem
+from .resetting import state_left
 from .terms import Said
 
 JOB_ID_MAX = 200
@@ -148,12 +149,35 @@ def release(
 
 
 @router.post("/sessions/{session_id}/recover", status_code=202)
-def recover(session_id: str, said: b.Recovery, ask: Ask, operator: Operator) -> JSONResponse:
+def recover(
+    session_id: str, ask: Ask, operator: Operator, said: b.Recovery | None = None
+) -> JSONResponse:
     """Gives up an attempt that has stalled, or drives a session again that does not go on."""
+    said = said or b.Recovery()
     body = ask.client(operator).recovery_body(
         said.reason, activity_id=said.activity_id, attempt=said.attempt
     )
     return ask.deliver(operator, session_id, body)
+
+
+@router.post("/sessions/{session_id}/reset", status_code=202)
+def reset(
+    session_id: str, said: b.Reset, ask: Ask, operator: Operator, shared: Shared
+) -> JSONResponse:
+    """Takes the session back to where a turn had ended; nothing is removed from the log, and what was done stays done."""
+    state = state_left(shared, operator, session_id, said.to_turn)
+    body = ask.client(operator).reset_body(
+        said.to_turn, state, answers_again=said.answers_again, reason=said.reason
+    )
+    return ask.deliver(operator, session_id, body)
+
+
+@router.post("/sessions/{session_id}/pin", status_code=202)
+def pin(session_id: str, said: b.Pin, ask: Ask, operator: Operator) -> JSONResponse:
+    """Keeps the session's turns on one version of its workflow, from the next on."""
+    return ask.deliver(
+        operator, session_id, ask.client(operator).pin_body(said.version, said.reason)
+    )
 
 
 @router.post("/sessions/{session_id}/activities/{activity_id}/resolution", status_code=202)

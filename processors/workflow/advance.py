@@ -11,7 +11,7 @@ from ...commands import children, resources
 from ...commands import decide as deciding
 from ...commands.check import Facts
 from ...commands.next_valid import next_valid, obligations
-from ...events import freezing
+from ...events import evolve_repairs, freezing
 from ...events import records as r
 from ...events.evolve_resources import Attaches
 from ...events.state import State, Status
@@ -173,6 +173,7 @@ def _complete(body: r.EventBody, state: State) -> r.EventBody:
                 jobs=(),
                 children=(),
             )
+            after = evolve_repairs.left(after, body.state)
             return replace(body, obligations=obligations(after), next_valid=next_valid(after))
         case r.SessionCompleted() | r.SessionFailed():
             return replace(body, messages_unread=len(state.queue))

@@ -66,6 +66,26 @@ def test_a_decision_from_a_page_that_is_out_of_date_is_refused_and_says_what_cha
     expect(page.locator("#verdict")).to_contain_text("Applied.")
 
 
+@whole
+def test_an_attempt_that_hangs_is_given_up_where_the_overview_leads(
+    page: Page, desk: Running
+) -> None:
+    desk.ask("writer", "stalled-1", {"words": ["dear "], "pause_ms": 600_000})
+    desk.until(lambda views: views.activities(session_id="stalled-1"), "a running step")
+    page.goto("/console/sessions/stalled-1#recover")
+    attempts = page.get_by_label("What has stalled")  # the address opens what holds it
+    expect(attempts).to_contain_text("draft (1.1), attempt 1")
+    page.get_by_label("What was seen").fill("its worker hangs")
+    page.get_by_role("button", name="Recover it").click()
+    expect(page.locator("#verdict")).to_contain_text("Applied.")
+    step = page.locator(".item.step").filter(has_text="draft")
+    expect(step).to_contain_text("2 attempts")
+    page.goto("/console/sessions/stalled-1#recover")
+    expect(attempts).to_contain_text("draft (1.1), attempt 2")
+    with desk.client("sue") as client:
+        client.cancel("stalled-1", "enough")
+
+
 @pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=whole)])
 def test_axe_finds_no_serious_fault_on_any_page(
     context: BrowserContext, desk: Running, theme: str

@@ -173,12 +173,12 @@ def test_a_part_that_is_shown_anew_keeps_the_focus_and_says_what_changed_once(
 def test_a_page_says_when_its_gateway_is_away_and_when_it_is_back(
     chromium: Browser, desk: Running
 ) -> None:
-    waits_for_payment(desk, "live-9")
+    waits_for_payment(desk, "live-13")
     window = chromium.new_context(base_url=desk.url)
     page = window.new_page()
     enter(page, desk.key("sue", "operator"))
     page.route(STREAM, lambda route: route.abort())
-    page.goto("/console/sessions/live-9")
+    page.goto("/console/sessions/live-13")
     away = page.locator("#away")
     expect(away).to_be_hidden()
     page.route(PART, lambda route: route.abort())

@@ -134,6 +134,7 @@ def test_the_page_of_a_session_says_what_it_wants_and_what_started_its_turn(caps
         "next_valid": [],
         "tainted_by": ["read_page"],
         "parent": None,
+        "holds": [],
         "attributes": {"order": 1009},
     }
     show_session(Found(session, [], [row()]), as_json=False)

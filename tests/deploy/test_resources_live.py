@@ -89,7 +89,7 @@ def test_a_sandbox_is_held_over_turns_and_kills_and_given_back_in_the_end(
         until(lambda: _held(views, session), "the views show it")
         (row,) = views.session(session, tenant="acme")
         assert [one["kind"] for one in row["holds"]] == ["sandbox"]
-        assert (row["status"], row["waiting_for"]) == ("Suspended", [])
+        until(lambda: _rests(views, session), "the session rests, and waits for nothing")
         asking.cancel(session, "that was all")
         until(lambda: isinstance(facts(log, settings)[-1], r.SessionCancelled), "the end")
         (again,) = [b for b in facts(log, settings) if isinstance(b, r.ResourceReattached)]
@@ -110,3 +110,8 @@ _ROWS = (
     "SELECT session_id, status FROM {views}.resources WHERE tenant = %(tenant)s ORDER BY turn, step"
     " LIMIT %(limit)s"
 )
+
+
+def _rests(views, session):
+    (row,) = views.session(session, tenant="acme")
+    return (row["status"], row["waiting_for"]) == ("Suspended", [])

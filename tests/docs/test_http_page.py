@@ -29,6 +29,7 @@ from .readme import ROOT, blocks
 
 PAGE = (ROOT / "docs" / "http.md").read_text(encoding="utf-8")
 GATEWAY = ROOT / "deploy" / "gateway"
+HELLO = str(ROOT / "examples" / "hello.py")
 
 WRITES = ("Signing in", "Commands", "Repeats", "Webhooks")
 """Sections that are one story, from the first key to the last delivery."""
@@ -90,7 +91,7 @@ def printed(endpoints, postgres_url, keys, tmp_path_factory):
     (declared,) = blocks("json", section("Webhooks"))
     hooks.write_text(declared)
     with (
-        running(endpoints, postgres_url, keys, home, f"page{os.getpid()}") as desk,
+        running(endpoints, postgres_url, keys, home, f"page{os.getpid()}", HELLO) as desk,
         desk.gateway(WAKEFUL_HOOKS=str(hooks)) as (url, _),
     ):
         yield run(desk.environ, url, home)

@@ -13,6 +13,7 @@ from wakeful.commands.models import (
     ReleaseSession,
     SendMessage,
 )
+from wakeful.commands.next_valid import next_valid
 from wakeful.events import records as r
 from wakeful.events.codec import encode_state
 from wakeful.events.limits import SNAPSHOT_MAX
@@ -84,6 +85,17 @@ def test_a_park_event_says_what_is_owed_and_what_may_come(hand: Hand) -> None:
         "ResetSession": True,
         "PinSession": True,
     }
+
+
+def test_the_end_of_a_turn_says_what_may_come_now_that_it_has_ended(hand: Hand) -> None:
+    hand.open()
+    hand.result("1.1", 500)
+    hand.decide()
+    hand.result("1.3", "r1")
+    ended = hand.last(r.TurnCompleted)
+    assert ended.next_valid == next_valid(hand.session.state)
+    (back,) = [one for one in ended.next_valid if one.command == "ResetSession"]
+    assert (back.allowed, back.reason) == (True, "to the end of turn 0, 1")
 
 
 def test_a_rejection_goes_to_the_workflow_with_its_actor(hand: Hand) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Request
@@ -13,6 +14,8 @@ from fastapi.responses import RedirectResponse, Response
 from ....commands.client import Client
 from ....commands.models import CommandBody
 from ....events.keys import session_key
+from ....events.records import Payload
+from ....events.state import State
 from ....projections.queries import Queries
 from ...telling.dealing import letters_of
 from ...telling.explained import Found, explained, folded
@@ -20,7 +23,9 @@ from ...telling.story import tell
 from ..principals import May
 from ..problems import Problem
 from ..reads import session_row
+from ..resetting import state_left
 from .asking import ask, caught_up, verdict_of
+from .mending import attempt_of, mending, turn_of, version_of
 from .pages import ms_of, render, url
 from .timeline import timeline
 from .visits import Looking, Posting, Visit
@@ -53,8 +58,10 @@ def page(
 ) -> Response:
     """The page; with `command` also what became of what was asked here, and `at` where the views show it."""
     caught_up(visit, at)
-    told = _looked(visit, session_id, turns)
+    told, state = _looked(visit, session_id, turns)
     told["verdict"] = verdict_of(visit, session_id, command) if command else None
+    if visit.may(May.OPERATE):
+        told["mending"] = mending(visit, session_id, state)
     return render(request, visit, "session.html", command=command, **told)
 
 
@@ -65,7 +72,7 @@ def live(
     """Its part that changes; nothing while nothing did."""
     if _row(visit, session_id)["seq"] == seq:
         return Response(status_code=204)
-    told = _looked(visit, session_id, turns)
+    told, _ = _looked(visit, session_id, turns)
     return render(request, visit, "session_part.html", verdict=None, command="", **told)
 
 
@@ -79,11 +86,12 @@ def verdict(request: Request, visit: Looking, session_id: str, command_id: str) 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a form of the page says."""
+    """What a form of the page says; `left` gives the state that a turn has left."""
 
     text: str
     name: str
     activity_id: str
+    left: Callable[[int], Payload | None]
 
 
 Body = Callable[[Client, Asked], CommandBody]
@@ -101,6 +109,20 @@ ASKS: dict[str, tuple[May, Body]] = {
     ),
     "cancel": (May.OPERATE, lambda client, said: client.cancel_body(said.text)),
     "release": (May.OPERATE, lambda client, said: client.release_body(said.text)),
+    "recover": (
+        May.OPERATE,
+        lambda client, said: client.recovery_body(said.text, **attempt_of(said.activity_id)),
+    ),
+    "reset": (
+        May.OPERATE,
+        lambda client, said: client.reset_body(
+            turn_of(said.name), said.left(turn_of(said.name)), reason=said.text
+        ),
+    ),
+    "pin": (
+        May.OPERATE,
+        lambda client, said: client.pin_body(version_of(said.name), said.text),
+    ),
     "completed": (
         May.OPERATE,
         lambda client, said: client.resolution_body(
@@ -133,7 +155,9 @@ def asked_for(
     visit.principal.require(permission)
     _row(visit, session_id)
     client = visit.services.client(visit.principal)
-    found = ask(visit, request, once, session_id, body_of(client, Asked(text, name, activity_id)))
+    left = partial(state_left, visit.services, visit.principal, session_id)
+    body = body_of(client, Asked(text, name, activity_id, left))
+    found = ask(visit, request, once, session_id, body)
     return RedirectResponse(
         url("sessions", session_id, command=found.command_id, at=found.position), 303
     )
@@ -152,7 +176,8 @@ def _row(visit: Visit, session_id: str) -> dict[str, Any]:
         return _found(views, visit, session_id)
 
 
-def _looked(visit: Visit, session_id: str, turns: int) -> dict[str, Any]:
+def _looked(visit: Visit, session_id: str, turns: int) -> tuple[dict[str, Any], State | None]:
+    """What the page shows of it, and its state where all of its events are there."""
     with visit.services.queries(visit.principal) as views:
         row = _found(views, visit, session_id)
         mine = {"tenant": visit.principal.tenant, "session_id": session_id}
@@ -160,15 +185,16 @@ def _looked(visit: Visit, session_id: str, turns: int) -> dict[str, Any]:
         doubts = views.ledger(**mine, in_doubt=True, limit=ROWS_MAX)
     opened_ms = ms_of(row["opened_at"]) or 0
     events = visit.events(session_id, row["seq"])
+    state = folded(events)
     told = explained(
         Found(row, approvals, doubts),
         tell(events),
-        folded(events),
+        state,
         _letters(visit, session_id, opened_ms),
     )
     shown = timeline(events)
     turns = max(1, min(turns, TURNS_MAX))
-    return {
+    page = {
         "now_ms": visit.console.now_ms,
         "row": row,
         "session_id": session_id,
@@ -180,6 +206,7 @@ def _looked(visit: Visit, session_id: str, turns: int) -> dict[str, Any]:
         "approvals": approvals,
         "ended": row["status"] in ("Completed", "Failed", "Cancelled"),
     }
+    return page, state
 
 
 def _letters(visit: Visit, session_id: str, since_ms: int) -> list[Any]:

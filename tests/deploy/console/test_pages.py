@@ -11,13 +11,16 @@ from pydantic import BaseModel
 from tests.deploy.gateway.shelves import MINE, Shelves, secrets_of
 
 from wakeful import Message, Read, Turn, Write, activity, workflow
+from wakeful.commands.models import PinSession, RecoverSession
+from wakeful.commands.wire import decode_command
 from wakeful.deploy.gateway.api_keys import ApiKeys
 from wakeful.deploy.gateway.console import app as console
 from wakeful.deploy.gateway.console import asking, one_time
 from wakeful.deploy.gateway.console.one_time import new_link
 from wakeful.deploy.gateway.console.signing import Signer
 from wakeful.events import records as r
-from wakeful.testing import Rehearsal, rehearse
+from wakeful.events.codec import decode_event
+from wakeful.testing import NO_ANSWER, Rehearsal, rehearse
 
 SIGNER = Signer(b"k" * 32)
 APPROVAL = "approvals/same-name/1.2-same"
@@ -104,6 +107,13 @@ def shelves(postgres_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iter
     ended.send("bees")
     ended.cancel()
     pour(one, "film-2", ended)
+    stalled = rehearse(studio, activities={"book": NO_ANSWER}, session_id="film-3")
+    stalled.send("storks")
+    pour(one, "film-3", stalled)
+    rested = rehearse(studio, session_id="film-4")
+    rested.send("seals")
+    rested.complete_job("render", "12 frames")
+    pour(one, "film-4", rested)
     one.project()
     app = console.console_app(one.services, ApiKeys(folder / "api_keys.json"), SIGNER)
     one.client.app.mount("/console", app)  # type: ignore[attr-defined]  # the TestClient's own
@@ -172,6 +182,79 @@ def test_whoever_may_deliver_says_what_became_of_a_job(
         user.form("sessions/film-1", activity_id=job_id, text="1"),
     )
     assert refused.status_code == 403
+
+
+def asked_of(shelves: Shelves, session_id: str) -> list[Any]:
+    """The commands to this session that the log has."""
+    found = shelves.log.dump(shelves.settings.topics.commands)
+    commands = (decode_command(record.value or b"", record.headers) for record in found)
+    return [one.body for one in commands if one.header.session_id == session_id]
+
+
+def test_an_operator_gives_up_an_attempt_that_has_stalled(
+    shelves: Shelves, operator: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "WAIT_S", 0)
+    assert '<option value="1.2 1">book (1.2), attempt 1</option>' in operator.get("sessions/film-3")
+    where, form = "sessions/film-3/ask/recover", ("sessions/film-3",)
+    said = operator.form(*form, activity_id="1.2 1", text="its worker hangs")
+    assert operator.post(where, said).status_code == 303
+    assert asked_of(shelves, "film-3") == [RecoverSession("1.2", 1, "its worker hangs")]
+    wrong = operator.post(where, operator.form(*form, activity_id="1.2 x", text="why"))
+    assert (wrong.status_code, "names no attempt" in wrong.text) == (422, True)
+    for waits_or_ended in ("film-1", "film-2"):
+        assert "Recover what has stalled" not in operator.get(f"sessions/{waits_or_ended}")
+    user = Visitor(shelves, "user")
+    assert "Recover what has stalled" not in user.get("sessions/film-3")
+    refused = user.post(where, user.form(*form, activity_id="1.2 1", text="why"))
+    assert refused.status_code == 403
+
+
+def test_an_operator_takes_a_session_back_to_what_a_turn_left(
+    shelves: Shelves, operator: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "WAIT_S", 0)
+    page = operator.get("sessions/film-4")
+    assert re.findall(r'<option value="(\d+)">', page) == ["1", "0"]
+    where, form = "sessions/film-4/ask/reset", ("sessions/film-4",)
+    sent = operator.post(where, operator.form(*form, name="1", text="a wrong film"))
+    assert sent.status_code == 303
+    (asked,) = asked_of(shelves, "film-4")
+    assert (asked.to_turn, asked.answers_again, asked.reason) == (1, True, "a wrong film")
+    assert asked.state.digest == rehearsed_state(shelves, "film-4")
+    for turn, told in (("7", "no end of turn 7"), ("one", "is no turn"), ("", "is no turn")):
+        wrong = operator.post(where, operator.form(*form, name=turn, text="why"))
+        assert (wrong.status_code, told in html.unescape(wrong.text)) == (422, True)
+
+
+@pytest.mark.parametrize(("version", "kept"), [("2", 2), ("", None), ("0", 422), ("two", 422)])
+def test_an_operator_keeps_a_session_on_a_version(
+    shelves: Shelves,
+    operator: Visitor,
+    monkeypatch: pytest.MonkeyPatch,
+    version: str,
+    kept: int | None,
+) -> None:
+    monkeypatch.setattr(asking, "WAIT_S", 0)
+    before = asked_of(shelves, "film-1")
+    said = operator.form("sessions/film-1", name=version, text="until it is mended")
+    sent = operator.post("sessions/film-1/ask/pin", said)
+    new = asked_of(shelves, "film-1")[len(before) :]
+    if kept == 422:
+        assert (sent.status_code, "is no version" in sent.text, new) == (422, True, [])
+    else:
+        assert (sent.status_code, new) == (303, [PinSession(kept, "until it is mended")])
+
+
+def rehearsed_state(shelves: Shelves, session_id: str) -> bytes:
+    """The digest of what the session's newest turn left."""
+    events = (decode_event(x.value, x.headers) for x in shelves.scribe.records)
+    ends = [
+        event.body.state
+        for event in events
+        if event.envelope.session_id == session_id and isinstance(event.body, r.TurnCompleted)
+    ]
+    return ends[-1].digest
 
 
 def test_an_attribute_that_cannot_be_looked_for_stays_in_the_form(operator: Visitor) -> None:

@@ -1,13 +1,16 @@
 """What the overview says of watchers: sessions without progress of the own tenant, and since when nobody looks."""
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 from tests.deploy.gateway.log_rig import NOW_MS, TOPICS, SharedLog
 
+from wakeful.deploy.gateway.console.mending import mending
 from wakeful.deploy.gateway.console.overview import SHOWN, _watched
 from wakeful.deploy.telling.watched import Watched
 from wakeful.events.log.protocol import LogFault
+from wakeful.events.state import State, Status
 
 
 class Page:
@@ -56,6 +59,19 @@ def test_given_proposals_then_the_own_tenants_are_shown_and_go_when_they_are_wit
     assert [one["session_id"] for one in page.look()["stalled"]] == ["late", "later"]
     page.tell(key, None)
     assert [one["session_id"] for one in page.look()["stalled"]] == ["later"]
+
+
+def test_given_a_proposal_then_the_sessions_own_page_says_what_was_seen():
+    page, running = Page(), State(workflow="desk", status=Status.RUNNING, turn=1)
+    assert mending(page.visit, "late", running).seen == ()
+    page.propose("late")
+    page.propose("late", tenant="other")
+    told = mending(page.visit, "late", running)
+    assert told.recovers
+    assert told.attempts == ()
+    assert told.seen == ("its turn runs, waits for nothing, and does not go on",)
+    assert mending(page.visit, "later", running).seen == ()
+    assert not mending(page.visit, "late", replace(running, status=Status.SUSPENDED)).recovers
 
 
 def test_given_more_than_fit_then_the_rest_is_counted():

@@ -88,9 +88,14 @@ class Running:
 
 @contextmanager
 def running(
-    endpoints: Endpoints, postgres_url: str, keys: Path, home: Path, namespace: str
+    endpoints: Endpoints,
+    postgres_url: str,
+    keys: Path,
+    home: Path,
+    namespace: str,
+    app: str = APP,
 ) -> Iterator[Running]:
-    """A refund desk that runs."""
+    """A refund desk that runs, or another app."""
     settings = Settings(
         kafka=endpoints.kafka,
         postgres=postgres_url,
@@ -106,7 +111,7 @@ def running(
     with kafka(settings, may_be_empty=True) as log:
         apply_topics(log, settings, QUEUES)
     prepare_views(settings)
-    with Supervisor(settings, APP, queues=QUEUES):
+    with Supervisor(settings, app, queues=QUEUES):
         yield Running(settings)
 
 

@@ -102,6 +102,8 @@ def test_every_other_command_is_let_in_as_it_is_meant(gateway):
         ("/sessions/s1/turns", {"trigger": "schedule", "reason": "monday", "data": [1]}),
         ("/sessions/s1/artifacts", {"artifact_id": "order-7", "version": "2"}),
         ("/sessions/s1/release", {"reason": "mended"}),
+        ("/sessions/s1/recover", {"activity_id": "1.1", "attempt": 7}),
+        ("/sessions/s1/pin", {"version": 1, "reason": "until it is mended"}),
         ("/sessions/s1/activities/1.1/resolution", {"resolution": "completed", "result": 7}),
         ("/sessions/s1/cancel", {"reason": "enough"}),
     ):
@@ -113,6 +115,8 @@ def test_every_other_command_is_let_in_as_it_is_meant(gateway):
         "turns": ("applied", None),
         "artifacts": ("refused", "unknown_artifact"),
         "release": ("refused", "not_held"),
+        "recover": ("refused", "not_stalled"),
+        "pin": ("applied", None),
         "resolution": ("refused", "not_uncertain"),
         "cancel": ("applied", None),
     }
@@ -122,6 +126,35 @@ def test_every_other_command_is_let_in_as_it_is_meant(gateway):
     trigger = next(body for body in bodies if isinstance(body, r.TriggerReceived))
     assert (trigger.trigger, trigger.reason, load_json(trigger.data)) == ("schedule", "monday", [1])
     assert any(isinstance(body, r.CancellationRequested) for body in bodies)
+
+
+def test_an_attempt_that_stalled_is_given_up(gateway):
+    """The desk's first step is a read: another attempt is made."""
+    gateway.open()
+    gateway.post("/sessions/s1/messages", {"message": "order"})
+    gateway.run()
+    said = {"activity_id": "1.1", "attempt": 1, "reason": "its worker hangs"}
+    operator = gateway.key("operator", actor="olga")
+    answer = gateway.post("/sessions/s1/recover", said, key=operator, Prefer="wait=5")
+    assert answer.json()["state"] == "applied"
+    asked = [e for e in gateway.cluster.events("s1") if isinstance(e.body, r.RecoveryRequested)]
+    assert [(e.body.activity_id, e.body.attempt, e.envelope.actor) for e in asked] == [
+        ("1.1", 1, "olga")
+    ]
+
+
+def test_where_all_of_a_body_may_be_left_out_so_may_the_body(gateway):
+    gateway.open()
+    operator = gateway.headers(gateway.key("operator"), Prefer="wait=5")
+    told = [
+        gateway.client.post(f"/v1/sessions/s1/{what}", headers=operator).json()
+        for what in ("recover", "release", "cancel")
+    ]
+    assert [(one["state"], one.get("reason")) for one in told] == [
+        ("refused", "not_stalled"),
+        ("refused", "not_held"),
+        ("applied", None),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -147,6 +180,9 @@ def test_a_role_may_ask_for_what_is_its_own_and_nothing_else(gateway, role, allo
         ),
         "cancel": ("/sessions/s1/cancel", {}),
         "release": ("/sessions/s1/release", {}),
+        "recover": ("/sessions/s1/recover", {}),
+        "reset": ("/sessions/s1/reset", {"to_turn": 0}),
+        "pin": ("/sessions/s1/pin", {"version": None}),
         "resolution": ("/sessions/s1/activities/1.1/resolution", {"resolution": "failed"}),
     }
     for name, (where, body) in commands.items():

@@ -112,6 +112,11 @@ def test_a_body_of_another_shape_is_refused_with_what_is_wrong(gateway, body):
         ("/v1/sessions/s1/activities/1.1/resolution", {"resolution": "done"}, "resolution"),
         ("/v1/sessions/s1/recover", {"activity_id": "1.1", "attempt": 2**63}, "attempt"),
         ("/v1/sessions/s1/recover", {"activity_id": "1.1", "attempt": True}, "attempt"),
+        ("/v1/sessions/s1/reset", {}, "to_turn"),
+        ("/v1/sessions/s1/reset", {"to_turn": -1}, "to_turn"),
+        ("/v1/sessions/s1/reset", {"to_turn": 1, "answers_again": "no"}, "answers_again"),
+        ("/v1/sessions/s1/pin", {}, "version"),
+        ("/v1/sessions/s1/pin", {"version": 0}, "version"),
     ],
 )
 def test_a_value_that_cannot_be_one_is_refused_by_its_name(tmp_path, where, body, at):
@@ -181,8 +186,10 @@ def test_a_header_that_cannot_be_one_is_refused_by_its_name(gateway, headers, to
     assert told in problem(answer, 400, "invalid_header")
 
 
-def test_a_header_that_is_given_twice_is_refused(gateway):
-    headers = [*gateway.headers().items(), ("idempotency-key", "a"), ("idempotency-key", "b")]
+@pytest.mark.parametrize("name", ["idempotency-key", "if-match", "authorization"])
+def test_a_header_that_is_given_twice_is_refused(gateway, name):
+    known = gateway.headers()
+    headers = [*known.items(), (name, known.get(name, '"1"')), (name, '"2"')]
     answer = gateway.client.post(WHERE, json={"message": "a"}, headers=headers)
     assert "given twice" in problem(answer, 400, "invalid_header")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wakeful.deploy.gateway.recent import Recent
+from wakeful.events import records as r
 from wakeful.events.log.protocol import Place
 from wakeful.projections.database import drop, install
 
@@ -21,7 +22,8 @@ def gateway(postgres_url, tmp_path_factory):
 
 
 def forgotten(gateway, monkeypatch):
-    """A gateway that has seen nothing of late."""
+    """A gateway that has seen nothing of late, and that no command has waited for all the while."""
+    gateway.run(80)
     gateway.cluster.clock.ms += 3_600_000
     monkeypatch.setattr(
         gateway.services,
@@ -110,3 +112,26 @@ def test_a_repeat_with_a_version_is_answered_as_the_first_though_the_session_has
     assert (first.status_code, again.status_code) == (200, 200)
     assert again.json()["command_id"] == first.json()["command_id"]
     assert gateway.cluster.facts("a6").count("MessageReceived") == 1
+
+
+def test_a_session_is_taken_back_to_the_state_that_a_turn_left(gateway):
+    gateway.open("a9")
+    for text in ("one", "two"):
+        gateway.post("/sessions/a9/messages", {"message": text})
+        for _ in range(3):  # an order is looked up, and paid back
+            gateway.run(80)
+            gateway.cluster.answer(cents=100)
+    ends = [e.body for e in gateway.cluster.events("a9") if isinstance(e.body, r.TurnCompleted)]
+    assert [end.turn for end in ends] == [1, 2]
+    operator, where = gateway.key("operator", actor="olga"), "/sessions/a9/reset"
+    wait = {"key": operator, "Prefer": "wait=5"}
+    first = gateway.post(where, {"to_turn": 1}, Idempotency_Key="back", **wait)
+    assert (first.status_code, first.json()["state"]) == (200, "applied")
+    (back,) = [e.body for e in gateway.cluster.events("a9") if isinstance(e.body, r.SessionReset)]
+    assert (back.turn, back.to_turn, back.state) == (2, 1, ends[0].state)
+    again = gateway.post(where, {"to_turn": 1}, Idempotency_Key="back", **wait)
+    assert again.headers["idempotency-replayed"] == "true"
+    told = problem(gateway.post(where, {"to_turn": 9}, **wait), 422, "unknown_turn")
+    assert "name one of turns 0, 1, 2" in told
+    stranger = gateway.key("operator", tenant="other")
+    problem(gateway.post(where, {"to_turn": 1}, key=stranger), 404, "unknown_session")
