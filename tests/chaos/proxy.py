@@ -11,6 +11,9 @@ from types import TracebackType
 from typing import Self
 
 LOOPBACK = "127.0.0.1"
+JOIN_GROUP = 11
+"""Kafka's number of the request by which a member comes to a rebalance."""
+
 END_TXN = 26
 """Kafka's number of the request that ends a transaction."""
 
@@ -27,6 +30,7 @@ class Proxy:
         self._sockets: list[socket.socket] = []
         self._late: list[tuple[socket.socket, bytes]] = []
         self._kept_back: int | None = None
+        self._is_cut = False
         self._arrived = threading.Event()
         self._asked: set[tuple[int, bytes]] = set()
         self._answers: Queue[bytes] = Queue()
@@ -53,6 +57,18 @@ class Proxy:
             upstream.sendall(frame)
         return [self._answers.get(timeout=seconds) for _ in late]
 
+    def cut(self) -> None:
+        """Ends all connections, and lets none begin."""
+        with self._lock:
+            self._is_cut = True
+            ended, self._sockets = self._sockets, []
+        _end(ended)
+
+    def mend(self) -> None:
+        """Lets connections begin again."""
+        with self._lock:
+            self._is_cut = False
+
     def __enter__(self) -> Self:
         threading.Thread(target=self._accept, daemon=True).start()
         return self
@@ -63,12 +79,8 @@ class Proxy:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        with self._lock:
-            open_ = [self._listener, *self._sockets]
-        for one in open_:
-            with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
+        _end([self._listener])
+        self.cut()
 
     def _accept(self) -> None:
         with suppress(OSError):
@@ -76,7 +88,11 @@ class Proxy:
                 client, _ = self._listener.accept()
                 upstream = socket.create_connection(self._broker)
                 with self._lock:
-                    self._sockets += [client, upstream]
+                    if not self._is_cut:
+                        self._sockets += [client, upstream]
+                if client not in self._sockets:
+                    _end([client, upstream])
+                    continue
                 threading.Thread(target=self._ask, args=(client, upstream), daemon=True).start()
                 threading.Thread(target=self._answer, args=(upstream, client), daemon=True).start()
 
@@ -112,6 +128,13 @@ class Proxy:
                 self._answers.put(frame)
             with suppress(OSError):  # the client is gone, and the broker answers it all the same
                 client.sendall(frame.replace(theirs, ours))
+
+
+def _end(sockets: list[socket.socket]) -> None:
+    for one in sockets:
+        with suppress(OSError):
+            one.shutdown(socket.SHUT_RDWR)
+        one.close()
 
 
 def _frame(source: socket.socket) -> bytes:
