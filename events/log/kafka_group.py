@@ -9,19 +9,24 @@ assignment and `seek` there is nothing that could be delivered.
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from confluent_kafka import OFFSET_INVALID, Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
 
-from .kafka_client import KafkaLimits, connection, consuming, fault_of, patient_fault_of
+from . import kafka_admin as admin
+from .kafka_client import KafkaLimits, connection, consuming, fault_of
 from .kafka_commit import OffsetCommits
 from .kafka_messages import Inbox, fetch
 from .kafka_orphans import Orphans
-from .protocol import Isolation, LogFault, Membership, Place, RebalanceListener, Record
+from .protocol import Isolation, LogFault, Membership, NotYet, Place, RebalanceListener, Record
 from .watchdog import Watch
 
 COMMITTED_WAIT_MS = 500  # then `NotYet`: the caller's loop has other partitions to serve
+PENDING_WAIT_S = 0.02
+"""Before `NotYet`: a broker says at once that offsets are pending, and who asks again must not do so all the time."""
 _TOKEN_MAGIC = (
     b"CGMDv2:"  # librdkafka's serialised group metadata; the generation follows, in native order
 )
@@ -42,6 +47,7 @@ class KafkaGroup:
         listener: RebalanceListener,
         instance_id: str | None,
         session_timeout_ms: int,
+        admin_client: Callable[[], AdminClient],
     ) -> None:
         settings = {
             **connection(bootstrap, client_id),
@@ -56,6 +62,7 @@ class KafkaGroup:
         if instance_id is not None:
             settings["group.instance.id"] = instance_id
         self._group = group
+        self._admin = admin_client
         self._watch = watch
         self._listener = listener
         self._inbox = Inbox()
@@ -101,23 +108,17 @@ class KafkaGroup:
         return token
 
     def committed(self, places: Sequence[Place]) -> dict[Place, int | None]:
-        """See the protocol. read_committed makes librdkafka ask again while offsets are pending: we bound that."""
-        asked = [TopicPartition(place.topic, place.partition) for place in places]
+        """See the protocol.
+
+        Not asked on the member's own connection: there a broker holds every answer back until the group's rebalance is
+        through, and a member that has to go back meanwhile would wait for the slowest of the others.
+        """
         try:
             with self._watch("committed"):
-                answered = self._consumer.committed(asked, timeout=COMMITTED_WAIT_MS / 1000)
-        except KafkaException as failure:
-            raise patient_fault_of(failure, f"reading offsets of group {self._group}") from failure
-        offsets: dict[Place, int | None] = {}
-        for each in answered:
-            if each.error is not None:
-                raise patient_fault_of(
-                    each.error, f"reading the offset of {each.topic}[{each.partition}]"
-                )
-            offsets[Place(each.topic, each.partition)] = (
-                None if each.offset == OFFSET_INVALID else each.offset
-            )
-        return offsets
+                return admin.committed(self._admin(), self._group, places, COMMITTED_WAIT_MS / 1000)
+        except NotYet:
+            time.sleep(PENDING_WAIT_S)
+            raise
 
     def seek(self, place: Place, offset: int) -> None:
         """See the protocol. What was fetched before is dropped by librdkafka's version barrier."""
