@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import os
 import secrets
 import shutil
+import signal
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +26,7 @@ SHOWN = 20
 def main(arguments: list[str] | None = None) -> int:
     """Runs; 0 where nothing was found."""
     options = _parser().parse_args(arguments)
+    faulthandler.register(signal.SIGUSR1)
     seed = secrets.randbelow(1_000_000) if options.seed is None else options.seed
     left_s = options.minutes * 60
     began_s, results = monotonic(), list[Result]()

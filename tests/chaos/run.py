@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 
+from tests.chaos.accounts import ONCE
 from tests.chaos.cluster import PARTITIONS, Cluster, cluster
 from tests.chaos.faults import Fault, NotMet, Wrong, drawn
 from wakeful.deploy.demo.payments import read_book
@@ -88,7 +89,7 @@ def run(
             work.step()
         say("healing")
         c.heal()
-        result.violations += _checked(c, result)
+        result.violations += _checked(c, result, say)
         result.sessions, result.events = len(work.kinds), len(c.observer.seen)
         result.ends = sum(len(codes) for codes in c.running.exit_codes.values())
     result.seconds = monotonic() - began_s
@@ -174,15 +175,16 @@ def _drive(
             )
 
 
-def _checked(c: Cluster, result: Result) -> list[str]:
+def _checked(c: Cluster, result: Result, say: Say) -> list[str]:
     """All is healed: everything ends, and then everything must hold."""
     work, told = c.rig, []
     try:
-        _settle(c)
+        _settle(c, say)
         told += [str(violation) for violation in work.violations()]
     except AssertionError as error:
         told.append(str(error))
-        told += [str(violation) for violation in work._audit()]  # noqa: SLF001 what is broken already
+        told += [str(violation) for violation in work._audit()]
+    say("the audit is through")
     told += work.broken(read_book(c.payments.file))
     told += c.observer.stop()
     told += [f"{place} was read {times} times" for place, times in work.seen.items() if times > 1]
@@ -193,25 +195,18 @@ def _checked(c: Cluster, result: Result) -> list[str]:
     return told
 
 
-def _settle(c: Cluster) -> None:
+def _settle(c: Cluster, say: Say) -> None:
     work = c.rig
-    _drive(c, work.settled, SETTLE_S, "all sessions", load=False)
-    _drive(c, lambda: not work.has_tasks_left(), SETTLE_S, "all tasks", load=False)
+    _rest(c, work.settled, "all sessions have ended, or wait for a person", say)
+    _rest(c, lambda: not work.has_tasks_left(), "no task is left", say)
     limit = monotonic() + LAST_CALL_S
-    _drive(c, lambda: monotonic() > limit, SETTLE_S, "the last calls", load=False)
-    _drive(c, work.settled, SETTLE_S, "all sessions", load=False)
+    _rest(c, lambda: monotonic() > limit, "no call is in flight", say)
+    _rest(c, work.settled, "all sessions have ended, or wait for a person, still", say)
     work.resolve(read_book(c.payments.file))
-    _drive(
-        c,
-        lambda: not work.kinds.keys() - work.done.keys(),
-        SETTLE_S,
-        "what was in doubt",
-        load=False,
-    )
-    _drive(
-        c,
-        lambda: not work.of("refund_once", "uncertain", "open"),
-        SETTLE_S,
-        "its events",
-        load=False,
-    )
+    _rest(c, lambda: not work.kinds.keys() - work.done.keys(), "nothing is in doubt", say)
+    _rest(c, lambda: not work.of(ONCE, "uncertain", "open"), "all events are seen", say)
+
+
+def _rest(c: Cluster, true: Callable[[], bool], what: str, say: Say) -> None:
+    _drive(c, true, SETTLE_S, what, load=False)
+    say(what)
