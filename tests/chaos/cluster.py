@@ -22,7 +22,7 @@ from tests.chaos.proxy import Proxy
 from wakeful.deploy.demo.payments import Service
 from wakeful.deploy.exits import Stopped
 from wakeful.deploy.settings import Settings
-from wakeful.deploy.stack import Endpoints, Stack
+from wakeful.deploy.stack import Endpoints, Stack, StackError
 from wakeful.deploy.supervisor import Supervisor
 from wakeful.projections.queries import Queries
 
@@ -34,6 +34,7 @@ BACKOFF_MAX_S = 0.5
 
 LOOK_S = 0.05
 ENDS_S = 20.0
+STARTS_MAX = 3
 
 PAYMENT_FAULTS = {
     "--slow": "100",
@@ -191,7 +192,7 @@ def cluster(folder: Path, seed: int, mutant: str | None = None) -> Iterator[Clus
     stack = Stack(folder / "stack", environ={"WAKEFUL_STACK": "native"})
     with ExitStack() as ending:
         ending.callback(stack.down)
-        found = stack.up()
+        found = _up(stack)
         proxy = ending.enter_context(Proxy(found.kafka))
         flags = [word for flag in PAYMENT_FAULTS.items() for word in flag]
         service = ending.enter_context(Service(folder / "book.ndjson", "--seed", str(seed), *flags))
@@ -230,3 +231,11 @@ def cluster(folder: Path, seed: int, mutant: str | None = None) -> Iterator[Clus
         )
         ending.enter_context(one.running)
         yield one
+
+
+def _up(stack: Stack) -> Endpoints:
+    """A repeat starts what was not ready in time, as on a machine with much else to do."""
+    for _ in range(STARTS_MAX - 1):
+        with suppress(StackError):
+            return stack.up()
+    return stack.up()

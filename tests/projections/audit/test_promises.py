@@ -79,7 +79,7 @@ def test_of_a_clean_history_each_holds_or_says_why_it_cannot_be_judged(begin, ju
     assert "broken" not in by
     assert by["not judged"] == {"I9", "I29", "I30", "I31", "I36", "blobs"}
     assert by["nothing"] == {"I7", "I39", "jobs", "children", "resources"}
-    assert found["I1"].looked_at == {"events": 22, "sessions": 1}
+    assert found["I1"].looked_at == {"events": 19, "sessions": 1}
     assert all(one.why for one in found.values() if one.verdict not in ("holds", "broken"))
     assert all(sum(one.looked_at.values()) for one in found.values() if one.verdict == "holds")
 
