@@ -27,6 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs; 0 where nothing was found."""
     options = _parser().parse_args(arguments)
     faulthandler.register(signal.SIGUSR1)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was started is ended
     seed = secrets.randbelow(1_000_000) if options.seed is None else options.seed
     left_s = options.minutes * 60
     began_s, results = monotonic(), list[Result]()

@@ -238,7 +238,6 @@ def storm(c: Cluster) -> None:
 
 
 PROCESSOR_POINTS = (
-    "p.starting",
     "p.polled",
     "p.begun",
     "p.offsets_sent",
@@ -251,7 +250,7 @@ PROCESSOR_POINTS = (
 )
 WORKER_POINTS = ("w.leased", "w.dispatched", "w.responded", "w.result_sent")
 PROJECTOR_POINTS = ("j.assigned", "j.polled", "j.applied", "j.commit_sent", "j.committed")
-ONCE_IN_A_LIFE = frozenset({"p.starting", "p.restoring", "p.restored", "j.assigned"})
+ONCE_IN_A_LIFE = frozenset({"p.restoring", "p.restored", "j.assigned"})
 
 
 def _points(what: str, points: tuple[str, ...]) -> Iterator[Fault]:

@@ -54,6 +54,8 @@ class Result:
     events: int = 0
     ends: int = 0
     """Processes that ended, in whatever way."""
+    doubts: int = 0
+    """Refunds without a look-up of which a person had to say what became of them."""
     seconds: float = 0.0
 
     @property
@@ -179,7 +181,7 @@ def _checked(c: Cluster, result: Result, say: Say) -> list[str]:
     """All is healed: everything ends, and then everything must hold."""
     work, told = c.rig, []
     try:
-        _settle(c, say)
+        _settle(c, result, say)
         told += [str(violation) for violation in work.violations()]
     except AssertionError as error:
         told.append(str(error))
@@ -195,14 +197,14 @@ def _checked(c: Cluster, result: Result, say: Say) -> list[str]:
     return told
 
 
-def _settle(c: Cluster, say: Say) -> None:
+def _settle(c: Cluster, result: Result, say: Say) -> None:
     work = c.rig
     _rest(c, work.settled, "all sessions have ended, or wait for a person", say)
     _rest(c, lambda: not work.has_tasks_left(), "no task is left", say)
     limit = monotonic() + LAST_CALL_S
     _rest(c, lambda: monotonic() > limit, "no call is in flight", say)
     _rest(c, work.settled, "all sessions have ended, or wait for a person, still", say)
-    work.resolve(read_book(c.payments.file))
+    result.doubts = work.resolve(read_book(c.payments.file))
     _rest(c, lambda: not work.kinds.keys() - work.done.keys(), "nothing is in doubt", say)
     _rest(c, lambda: not work.of(ONCE, "uncertain", "open"), "all events are seen", say)
 
