@@ -95,7 +95,9 @@ class Codec:
         self._value_max = value_max
         self._known: dict[type, _Known] = {}
         self._readers: dict[bytes, _Reader] = {}
-        self._preparing = threading.RLock()  # a shape is known before it is whole: shapes nest in themselves
+        self._preparing = (
+            threading.RLock()
+        )  # a shape is known before it is whole: shapes nest in themselves
         if wrapper is not None:
             self._lead_name, self._body_name = (f.name for f in fields(wrapper))
             self._lead = shape_of(get_type_hints(wrapper)[self._lead_name], self._shapes)

@@ -71,7 +71,6 @@ class KafkaLog:
             listener=listener,
             instance_id=instance_id,
             session_timeout_ms=self.session_timeout_ms(session_timeout_ms),
-            admin_client=lambda: self._admin,
         )
 
     def reader(

@@ -5,14 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence
 
-from confluent_kafka import (
-    OFFSET_INVALID,
-    ConsumerGroupTopicPartitions,
-    IsolationLevel,
-    KafkaError,
-    KafkaException,
-    TopicPartition,
-)
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, but not re-exported by name
     AdminClient,
     ClusterMetadata,
@@ -22,7 +15,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, but
     TopicMetadata,
 )
 
-from .kafka_client import error_of, fault_of, patient_fault_of
+from .kafka_client import error_of, fault_of
 from .protocol import Fatal, Isolation, LogFault, Place, TopicSpec
 from .watchdog import Watch
 
@@ -42,6 +35,7 @@ _LEADER_MOVES = frozenset(
         KafkaError.FENCED_LEADER_EPOCH,
         KafkaError.UNKNOWN_LEADER_EPOCH,
         KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._NOENT,  # noqa: SLF001 the client itself: it has found its brokers again, and not yet asked who leads
     }
 )
 """Answers for a partition whose leader was named but does not lead yet: after its creation, or a broker's restart."""
@@ -80,32 +74,6 @@ def session_floor_ms(admin: AdminClient) -> int:
         return int(found.value) if found is not None else SESSION_FLOOR_MS
     except (KafkaException, TypeError, ValueError):
         return SESSION_FLOOR_MS  # not allowed to ask: the default is safe with every broker of that default
-
-
-def committed(
-    admin: AdminClient, group: str, places: Sequence[Place], wait_s: float
-) -> dict[Place, int | None]:
-    """A group's committed offsets; `NotYet` while a transaction holds pending ones, or without an answer in time."""
-    asked = ConsumerGroupTopicPartitions(
-        group, [TopicPartition(place.topic, place.partition) for place in places]
-    )
-    try:
-        futures = admin.list_consumer_group_offsets(
-            [asked], require_stable=True, request_timeout=wait_s
-        )
-        answered = futures[group].result().topic_partitions
-    except KafkaException as failure:
-        raise patient_fault_of(failure, f"reading offsets of group {group}") from failure
-    offsets: dict[Place, int | None] = {}
-    for each in answered:
-        if each.error is not None:
-            raise patient_fault_of(
-                each.error, f"reading the offset of {each.topic}[{each.partition}]"
-            )
-        offsets[Place(each.topic, each.partition)] = (
-            None if each.offset == OFFSET_INVALID else each.offset
-        )
-    return offsets
 
 
 def ends(

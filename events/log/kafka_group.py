@@ -9,24 +9,19 @@ assignment and `seek` there is nothing that could be delivered.
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
 
-from . import kafka_admin as admin
 from .kafka_client import KafkaLimits, connection, consuming, fault_of
 from .kafka_commit import OffsetCommits
 from .kafka_messages import Inbox, fetch
+from .kafka_offsets import CommittedOffsets
 from .kafka_orphans import Orphans
-from .protocol import Isolation, LogFault, Membership, NotYet, Place, RebalanceListener, Record
+from .protocol import Isolation, LogFault, Membership, Place, RebalanceListener, Record
 from .watchdog import Watch
 
-COMMITTED_WAIT_MS = 500  # then `NotYet`: the caller's loop has other partitions to serve
-PENDING_WAIT_S = 0.02
-"""Before `NotYet`: a broker says at once that offsets are pending, and who asks again must not do so all the time."""
 _TOKEN_MAGIC = (
     b"CGMDv2:"  # librdkafka's serialised group metadata; the generation follows, in native order
 )
@@ -47,12 +42,14 @@ class KafkaGroup:
         listener: RebalanceListener,
         instance_id: str | None,
         session_timeout_ms: int,
-        admin_client: Callable[[], AdminClient],
     ) -> None:
-        settings = {
+        plain = {
             **connection(bootstrap, client_id),
             **consuming(limits, Isolation.COMMITTED.value),
             "group.id": group,
+        }
+        settings = {
+            **plain,
             "group.protocol": "classic",
             "partition.assignment.strategy": "cooperative-sticky",
             "session.timeout.ms": session_timeout_ms,
@@ -62,7 +59,6 @@ class KafkaGroup:
         if instance_id is not None:
             settings["group.instance.id"] = instance_id
         self._group = group
-        self._admin = admin_client
         self._watch = watch
         self._listener = listener
         self._inbox = Inbox()
@@ -71,6 +67,7 @@ class KafkaGroup:
         self._raised: BaseException | None = None
         self._consumer = Consumer(settings)
         self._commits = OffsetCommits(self._consumer, group, limits.call_timeout_ms / 1000)
+        self._offsets = CommittedOffsets(self._consumer, group, plain, watch)
         self._orphans = Orphans(bootstrap, group, topics) if instance_id is not None else None
         self._consumer.subscribe(
             list(topics),
@@ -108,17 +105,8 @@ class KafkaGroup:
         return token
 
     def committed(self, places: Sequence[Place]) -> dict[Place, int | None]:
-        """See the protocol.
-
-        Not asked on the member's own connection: there a broker holds every answer back until the group's rebalance is
-        through, and a member that has to go back meanwhile would wait for the slowest of the others.
-        """
-        try:
-            with self._watch("committed"):
-                return admin.committed(self._admin(), self._group, places, COMMITTED_WAIT_MS / 1000)
-        except NotYet:
-            time.sleep(PENDING_WAIT_S)
-            raise
+        """See the protocol."""
+        return self._offsets.of(places)
 
     def seek(self, place: Place, offset: int) -> None:
         """See the protocol. What was fetched before is dropped by librdkafka's version barrier."""
@@ -172,6 +160,7 @@ class KafkaGroup:
             if self._commits.finished():
                 self._consumer.close()  # whose listener may still commit what it gives up
             self._commits.close()
+        self._offsets.close()
 
     def _reposition(self, target: TopicPartition) -> None:
         try:

@@ -5,6 +5,8 @@ import socket
 from pathlib import Path
 
 import pytest
+from tests.processors.loops import Cluster, play
+from tests.processors.test_loop import WHOLE_STORY
 
 from wakeful.commands.wire import COMMANDS
 from wakeful.events.avro import Codec
@@ -45,6 +47,23 @@ def test_given_no_network_at_all_then_every_released_version_is_read_by_fingerpr
                 codec.decode(stored, fingerprint)
                 read += 1
     assert read == 4 * len(bundled().lock.versions)
+
+
+@pytest.mark.case("L10")
+def test_given_no_network_at_all_then_a_story_is_decided_in_order_and_nothing_is_dead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused(*_: object) -> None:
+        raise ConnectionResetError("there is no network")
+
+    for name in ("create_connection", "getaddrinfo"):
+        monkeypatch.setattr(socket, name, refused)
+    monkeypatch.setattr(socket.socket, "connect", refused)
+    cluster = Cluster()
+    cluster.start()
+    play(cluster, cluster.run)
+    assert cluster.facts() == WHOLE_STORY
+    assert cluster.dead() == []
 
 
 @pytest.mark.case("L10")

@@ -320,6 +320,7 @@ def test_committed_offsets_are_told_while_the_rebalance_waits_for_another_member
         world.until(lambda: proxy.wait_for_one(0), lambda: (member.poll(1, 50), third.poll(1, 50)))
         for _ in range(10):  # by now it has joined again itself, and waits for the slow one
             member.poll(1, 50)
-        assert member.committed([place]) == {place: 3}
+        assert world.patiently(lambda: member.committed([place])) == {place: 3}
+        assert len(others.held) == 1, "the rebalance went on without it"
         proxy.let_go(10)
         slow.close()
