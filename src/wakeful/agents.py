@@ -18,7 +18,16 @@ from .processors.agents.errors import (
     evidence_of,
 )
 from .processors.agents.openai_compatible import OpenAIModel
-from .processors.agents.port import Answer, ChatMessage, Chunk, Model, Usage
+from .processors.agents.port import (
+    Answer,
+    ChatMessage,
+    Chunk,
+    Model,
+    ToolCall,
+    ToolModel,
+    ToolSpec,
+    Usage,
+)
 from .processors.agents.scripted import Cut, FunctionModel, ScriptedModel
 
 __all__ = [
@@ -41,6 +50,9 @@ __all__ = [
     "RequestRejected",
     "ScriptedModel",
     "StreamCut",
+    "ToolCall",
+    "ToolModel",
+    "ToolSpec",
     "Unreachable",
     "Unreadable",
     "Usage",
