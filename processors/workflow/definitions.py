@@ -11,6 +11,7 @@ from pydantic import PydanticUndefinedAnnotation, PydanticUserError, TypeAdapter
 
 from ...events.state import MESSAGE
 from ..activities.declaring import check_name
+from ..activities.definitions import Activity
 from ..activities.signatures import Declined, check_stored, hints
 
 S = TypeVar("S")
@@ -41,7 +42,7 @@ class Message:
 
 
 class Workflow(Generic[S]):
-    """A turn's function with its name and version; made by `@workflow`."""
+    """A turn's function with its name and version; made by `@workflow`. `activities` are those that come with it."""
 
     def __init__(
         self,
@@ -57,6 +58,7 @@ class Workflow(Generic[S]):
         self.version = version
         self.versions = tuple(sorted(versions.items()))
         self.upgrade = upgrade
+        self.activities: tuple[Activity[Any], ...] = ()
         self.state_class = self._read_signature()
         self.state_type: TypeAdapter[S] = self._read_state()
         self.__doc__ = function.__doc__
