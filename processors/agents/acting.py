@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ...events.failures import RAISED
 from ...events.shown import worded
 from ..activities.definitions import Action
 from ..workflow.errors import ActivityError, Uncertain
@@ -53,7 +54,9 @@ class Acting:
                 "Do not call it again; find out first, or tell the user."
             )
         except ActivityError as error:
-            return f"Failed ({error.failure.kind}): {error.failure.message}"
+            failure = error.failure
+            kind = failure.type if failure.kind == RAISED and failure.type else failure.kind
+            return f"Failed ({kind}): {failure.message}"
         return self.show(action, result)
 
 

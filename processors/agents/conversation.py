@@ -27,7 +27,8 @@ class Conversation(BaseModel):
     """The state of an `AgentLoop`; derive from it for fields of your own, each with a default.
 
     `turn` is the turn that is under way, 0 between turns; `steps` and `tokens` are what it has used, and the others
-    what it may use. `context` is how many tokens the transcript has, about; `calls` counts the calls of tools.
+    what it may use. `context` is how many tokens the transcript has, about, and `summary_above` from how many on a
+    summary is tried again that has failed before; `calls` counts the calls of tools.
     """
 
     messages: list[ChatMessage] = []
@@ -37,6 +38,7 @@ class Conversation(BaseModel):
     tokens: int = 0
     tokens_allowed: int = 0
     context: int = 0
+    summary_above: int = 0
     calls: int = 0
 
     def append(self, message: ChatMessage) -> None:
@@ -82,6 +84,7 @@ class Conversation(BaseModel):
         """Puts the summary in the place of the messages before `at`."""
         head = ChatMessage("user", f"{SUMMARY_HEAD}\n{summary}")
         self.messages = [head, *self.messages[at:]]
+        self.summary_above = 0
         self.context = sum(map(tokens_in, self.messages))
 
     def _free(self, known: set[str]) -> str:

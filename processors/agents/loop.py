@@ -20,14 +20,14 @@ from ..activities.definitions import Action, Activity
 from ..activities.rules import Needs
 from ..activities.signatures import Declined
 from ..durations import Duration
-from ..workflow.definitions import Message, Upgrade, Workflow
+from ..workflow.definitions import Message, Upgrade, Workflow, checked
 from ..workflow.engine import ON_UNCERTAIN
 from ..workflow.turn import Turn
 from .acting import shown
 from .budget import budget_of
 from .chat import QUEUE, RETRY_DEFAULT, TIMEOUT_DEFAULT, chat, check_takes_tools
 from .conversation import Conversation
-from .port import ChatMessage, ToolModel
+from .port import ChatMessage, ToolModel, ToolSpec
 from .stretch import OUTPUT_TOOL, Stretch
 from .tools import Output, Tool, digest_of, output_of, tools_of
 
@@ -87,6 +87,7 @@ class AgentLoop(Workflow[S]):
         retry: Retry = RETRY_DEFAULT,
     ) -> None:
         told = f"agent {name!r}"
+        version, others = checked(name, version, versions, upgrade)
         check_takes_tools(model)
         _check(told, prompt, on_uncertain, compact_above, result_characters_max)
         self.prompt = ChatMessage("system", prompt)
@@ -101,11 +102,9 @@ class AgentLoop(Workflow[S]):
                 raise Declined(
                     f"{told} has output=, and a tool {OUTPUT_TOOL!r} as well: rename that"
                 )
-        specs = [tool.spec for tool in self.tools.values()]
-        specs += [self.output.spec] if self.output else []
         self.thinks = chat(
             model,
-            tools=specs,
+            tools=self.specs,
             name=f"{name}.v{version}.model",
             queue=queue,
             timeout=timeout,
@@ -133,17 +132,25 @@ class AgentLoop(Workflow[S]):
             self._function(state),
             name=name,
             version=version,
-            versions=known | dict(versions or {}),
+            versions=known | others,
             upgrade=upgrade,
         )
         self.activities = (self.thinks, self.budget.goes_on, *tools)
+
+    @property
+    def specs(self) -> list[ToolSpec]:
+        """The tools as its model is told of them."""
+        specs = [tool.spec for tool in self.tools.values()]
+        return specs if self.output is None else [*specs, self.output.spec]
 
     def heard(self, message: Message) -> str:
         """What the model reads of a message, or of what else began the turn."""
         if message.trigger != MESSAGE:
             data = "" if message.data is None else f"\n{json.dumps(message.data)}"
             return f"({message.trigger}: {message.reason}){data}"
-        return message.text or json.dumps(message.data)
+        data = message.data
+        is_text = bool(message.text) or (isinstance(data, dict) and "text" in data)
+        return message.text if is_text else json.dumps(data)
 
     def objection(self, talk: S, action: Action[Any], before: Sequence[Action[Any]]) -> str | None:
         """Why a call may not be made, for the model to read; null where it may.

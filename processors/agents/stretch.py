@@ -213,14 +213,14 @@ class Stretch(Generic[S]):
     async def _compacted(self) -> bool:
         """Whether a summary of the older part was asked for; the next stretch begins with what is left."""
         most, talk = self._agent.compact_above, self._talk
-        if most is None or talk.context <= most:
+        if most is None or talk.context <= max(most, talk.summary_above):
             return False
         at = talk.kept_from(messages_max=KEPT_MESSAGES, tokens_max=most // 2)
         if at <= 1:
             return False  # there is nothing but a summary before what stays
         summary = await self._ask(ChatMessage("user", SUMMARISE))
         if isinstance(summary, ActivityError) or not summary.text.strip():
-            talk.context = most // 2  # the next try comes when it has grown by as much again
+            talk.summary_above = talk.context + most // 2
         else:
             talk.summarised(summary.text, at)
         return True
