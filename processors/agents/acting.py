@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ...events.failures import RAISED
+from ...events.records import Failure
 from ...events.shown import worded
 from ..activities.definitions import Action
 from ..workflow.errors import ActivityError, Uncertain
@@ -54,10 +55,14 @@ class Acting:
                 "Do not call it again; find out first, or tell the user."
             )
         except ActivityError as error:
-            failure = error.failure
-            kind = failure.type if failure.kind == RAISED and failure.type else failure.kind
-            return f"Failed ({kind}): {failure.message}"
+            return f"Failed ({named(error.failure)}): {error.failure.message}"
         return self.show(action, result)
+
+
+def named(failure: Failure) -> str:
+    """What a failure is called: an exception by its name, without its module, all else by the engine's word."""
+    raised = failure.type.rpartition(".")[2] if failure.kind == RAISED else ""
+    return raised or failure.kind
 
 
 def shown(action: Action[Any], result: Any) -> str:

@@ -23,7 +23,7 @@ from ..activities.definitions import Action, Activity
 from ..workflow.definitions import Message
 from ..workflow.errors import ActivityError
 from ..workflow.turn import Turn
-from .acting import Acting, cut
+from .acting import Acting, cut, named
 from .budget import Budget
 from .conversation import Conversation
 from .port import Answer, ChatMessage, ToolCall
@@ -103,7 +103,7 @@ class Stretch(Generic[S]):
                 break
             answer = await self._ask()
             if isinstance(answer, ActivityError):
-                told = f"the model gave no answer ({answer.failure.kind})"
+                told = f"the model gave no answer ({named(answer.failure)})"
                 return await self._give_up(f"I cannot go on: {told}.")
             if await self._is_over(answer):
                 talk.rest()

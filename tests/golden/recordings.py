@@ -120,7 +120,36 @@ def refund_desk(begin: Callable[..., Any]) -> Iterator[Any]:
     yield waits
 
 
+def agent(begin: Callable[..., Any]) -> Iterator[Any]:
+    """Calls that are made, granted, answered and wrong, a message meanwhile, a summary, a wait that is open, a model that fails."""
+
+    def said(text: str, *names: str, tokens: int = 9) -> dict[str, Any]:
+        given = {"pay_back": {"cents": 5}}
+        made = [{"id": "", "name": name, "arguments": given.get(name, {})} for name in names]
+        usage = {"input_tokens": tokens, "output_tokens": 9}
+        return {"text": text, "model": "m-1", "usage": usage, "finish": "stop", "calls": made}
+
+    calls = said("", "last_order", "pay_back", "nothing", tokens=50_000)
+    looking = [said("", "last_order") for _ in range(8)]
+    script = [*looking, calls, said("a summary"), said("", "pay_back"), said("done")]
+    fakes = {"last_order": "a lamp", "pay_back": "paid"}
+    session = begin(activities={**fakes, "agent.v1.model": script})
+    session.send("it came broken")
+    session.send("by the way")
+    session.approve(by="sue")
+    session.respond("once is enough", by="sue")
+    yield session
+    waits = begin(activities={**fakes, "agent.v1.model": [said("", "pay_back")]})
+    waits.send("it came broken")
+    yield waits
+    fails = begin(activities={**fakes, "agent.v1.model": RuntimeError("no model")})
+    fails.send("hello")
+    fails.skip("1m")
+    yield fails
+
+
 PLAYED: dict[str, Play] = {
+    "examples/agent.py": agent,
     "examples/hello.py": hello,
     "examples/saga.py": saga,
     "examples/contracts.py": contracts,

@@ -277,7 +277,7 @@ def test_a_model_that_fails_for_good_ends_the_turn_and_not_the_session() -> None
     agent = agent_of(FunctionModel(lambda _: RequestRejected("no such model")))
     session = rehearse(agent)
     session.send("go")
-    assert session.replies == ["I cannot go on: the model gave no answer (raised)."]
+    assert session.replies == ["I cannot go on: the model gave no answer (RequestRejected)."]
     session.fake(agent.thinks.name, Answer("here I am", "m-1"))
     session.send("are you there?")
     assert session.replies[-1] == "here I am"
