@@ -5,7 +5,9 @@ import json
 
 import pytest
 
+from wakeful import Read, activity
 from wakeful.agents import (
+    AgentLoop,
     Answer,
     AnthropicModel,
     ChatMessage,
@@ -20,6 +22,7 @@ from wakeful.agents import (
     evidence_of,
 )
 from wakeful.processors.agents.calls import DEPTH_MAX, read_arguments
+from wakeful.testing import rehearse
 
 from .conftest import attempt
 from .fake_endpoint import Says, events
@@ -260,3 +263,51 @@ def test_an_answer_whose_calls_never_end_is_cut():
     failure = asyncio.run(attempt(chat(Endless(), tools=[FIND]).call(ASKED)))
     assert failure.type == "wakeful.agents.StreamCut"
     assert "limit its tokens" in failure.message
+
+
+@activity(contract=Read())
+async def find(id: str) -> str:  # noqa: A002 as models are told
+    """Finds an order."""
+    return f"order {id} is lost"
+
+
+def anthropic_text(text: str) -> list[str]:
+    delta = {"type": "text_delta", "text": text}
+    block = {"type": "text", "text": ""}
+    told = [
+        {"type": "content_block_start", "index": 0, "content_block": block},
+        {"type": "content_block_delta", "index": 0, "delta": delta},
+    ]
+    start, *end = anthropic()
+    return [start, *events(*told, names=True), *end]
+
+
+@pytest.mark.parametrize(
+    ("make", "script"),
+    [
+        (
+            of_openai,
+            [
+                openai(part(0, call="x", name="find", more='{"id": "7"}')),
+                openai({"content": "Lost."}, finish="stop"),
+            ],
+        ),
+        (of_anthropic, [anthropic(("x", "find", ['{"id": "7"}'])), anthropic_text("Lost.")]),
+    ],
+    ids=["openai", "anthropic"],
+)
+def test_an_agent_goes_round_over_a_real_client(endpoint, make, script):
+    endpoint.says(*map(Says, script))
+    model = make(base_url=endpoint.url, api_key="a key of a test")
+    session = rehearse(AgentLoop(name="a", version=1, model=model, prompt="Be kind.", tools=[find]))
+    session.send("Where is order 7?")
+    assert session.replies == ["Lost."]
+    assert len(endpoint.asked) == 2
+    result = endpoint.asked[1]["messages"][-1]
+    assert result in (
+        {"role": "tool", "tool_call_id": "x", "content": "order 7 is lost"},
+        {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": "x", "content": "order 7 is lost"}],
+        },
+    )
