@@ -218,6 +218,16 @@ def test_one_huge_message_is_summarised_too() -> None:
     ]
 
 
+def test_a_summary_is_a_step_of_the_budget() -> None:
+    agent = agent_of(FunctionModel(summing), compact_above=2_000, steps_max=25)
+    session = rehearse(agent)
+    session.send("go")
+    requests = asked(session, agent)
+    assert [wait.name for wait in session.waits] == ["agent.v1.go_on"]
+    assert len(requests) == 25
+    assert len(session.calls("look")) < 25
+
+
 # Crashes
 
 
@@ -393,6 +403,19 @@ def test_arguments_that_are_given_are_neither_shown_nor_chosen() -> None:
 
 
 # What comes with an answer
+
+
+@pytest.mark.parametrize("same", ["", "call_0", "no id at all!"])
+def test_calls_have_ids_of_their_own_whatever_the_endpoint_says(same) -> None:
+    twice = (ToolCall(same, "look", {"thing": "a"}), ToolCall(same, "look", {"thing": "b"}))
+    script = [Answer("", "m-1", Usage(), "tool", twice)] * 2
+    session = rehearse(agent_of(ScriptedModel([*script, "done", *script, "done"])))
+    session.send("go")
+    session.send("again")
+    calls = [call.id for message in session.state.messages for call in message.calls]
+    results = [m.call_id for m in session.state.messages if m.role == "tool"]
+    assert (len(set(calls)), results) == (8, calls)
+    assert all(id_.replace("-", "_").isidentifier() for id_ in calls)
 
 
 def test_a_call_that_the_limit_of_tokens_has_cut_is_not_made() -> None:
