@@ -21,7 +21,7 @@ CHILDREN_SHOWN = 20
 
 _CANCEL = "CancelSession"
 _TOO_LATE = frozenset(
-    {"SendMessage", "SendSignal", "StartTurn", "ResetSession", "PinSession", _CANCEL}
+    {"SendMessage", "SendSignal", "StartTurn", "StartRun", "ResetSession", "PinSession", _CANCEL}
 )
 
 
@@ -210,9 +210,7 @@ def _recover(state: State) -> tuple[bool, str]:
     if state.ended:
         return False, why_ended(state)
     running = ", ".join(
-        f"{a.activity_id} attempt {a.attempt} ({a.name})"
-        for a in state.activities
-        if a.runs(a.attempt)
+        f"{a.activity_id} attempt {a.attempt} ({a.name})" for a in recovering.running(state)
     )
     if running:
         return True, f"gives up what has stalled: {running}"

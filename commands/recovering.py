@@ -24,6 +24,13 @@ def why_not(state: State, body: m.RecoverSession) -> tuple[str, str] | None:
     return "not_stalled", f"{_under_way(state)}: there is nothing to recover"
 
 
+def running(state: State) -> tuple[OpenActivity, ...]:
+    """The activities whose newest attempt may be given up: it was dispatched, and nothing has come of it yet."""
+    if state.hold is not None or state.ended:
+        return ()
+    return tuple(a for a in state.activities if a.runs(a.attempt))
+
+
 def session_recovered(state: State, body: m.RecoverSession) -> list[r.EventBody]:
     """The trigger about the session; once there were too many in the stretch, it is held."""
     asked = r.RecoveryRequested(body.activity_id, body.attempt, body.reason)

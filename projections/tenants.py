@@ -46,9 +46,12 @@ RACED = (
     psycopg.errors.DuplicateObject,
     psycopg.errors.DuplicateSchema,
     psycopg.errors.DuplicateTable,
+    psycopg.errors.UndefinedObject,
+    psycopg.errors.InvalidParameterValue,
     psycopg.errors.InternalError_,
 )
-"""What Postgres says to the second of two that make the same at once; the last of "tuple concurrently updated"."""
+"""What Postgres says to the second of two that make or drop the same at once: that it is there, is not there (of a role that is
+set as a parameter, too), or "tuple concurrently updated"."""
 
 _BY_SETTING = f"tenant = nullif(current_setting('{SETTING}', true), '')"
 _BY_LOGIN = "tenant = (SELECT l.tenant FROM {views}.logins l WHERE l.login = session_user::text)"
@@ -223,6 +226,16 @@ def drop_role(connection: psycopg.Connection[Any], name: str) -> bool:
 
 
 def _done(connection: psycopg.Connection[Any], *statements: sql.Composed) -> bool:
+    """Whether it could be done; tried again where others do the same at once, in whichever database of this server."""
+    for _ in range(RACES_MAX):
+        try:
+            return _done_at_once(connection, statements)
+        except psycopg.errors.InternalError_:  # "tuple concurrently deleted"
+            time.sleep(RACE_S)
+    return _done_at_once(connection, statements)
+
+
+def _done_at_once(connection: psycopg.Connection[Any], statements: Sequence[sql.Composed]) -> bool:
     try:
         with connection.transaction():
             for statement in statements:

@@ -179,7 +179,9 @@ def _drive(
             book=one.book,
             view=view,
         )
-        if drive.run():
+        came_to_its_end = drive.run()
+        view.last(board)
+        if came_to_its_end:
             view.line("every message has its answer; waiting for the views")
         else:
             view.line("nothing moves any more: the report says what is missing")

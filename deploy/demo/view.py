@@ -57,6 +57,11 @@ class View:
             self._told_s, self._told = now_s, told
             self.line(told)
 
+    def last(self, board: Board) -> None:
+        """How far it came: told whenever the last time was."""
+        self._told_s = 0.0
+        self.progress(board)
+
     @contextmanager
     def paused(self) -> Iterator[Console]:
         """The terminal without the moving lines, for a question."""

@@ -37,7 +37,7 @@ def test_a_message_is_sent_the_timeline_moves_a_refund_is_approved_and_seen(
     expect(page.locator("#verdict")).to_contain_text("Applied.")
     expect(page.locator(".lead")).to_contain_text("granted")
 
-    page.get_by_role("link", name="browser-1").first.click()
+    page.get_by_role("link", name="See what comes of it").click()
     expect(page.locator("#live")).to_contain_text("We have paid back")
     page.goto("/console/ledger?session=browser-1")
     row = page.locator("tbody tr").filter(has_text="refund").first

@@ -133,6 +133,11 @@ def test_a_held_session_is_released_and_not_recovered() -> None:
     hand.redeploy(desk, find_order, refund)
     hand.result("1.1", 7)
     assert hand.session.state.hold is not None
+    assert [
+        (one.allowed, one.reason.partition(" (")[0])
+        for one in next_valid(hand.session.state)
+        if one.command == "RecoverSession"
+    ] == [(False, "the session is held")]
     assert refusal(stalled(hand, "1.1", 1)).startswith(
         "held: the session is held (workflow_missing)"
     )

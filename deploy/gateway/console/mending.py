@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....commands.next_valid import next_valid
+from ....commands.recovering import running
 from ....commands.repairs import ends_known
 from ....events.errors import Transient
 from ....events.log.protocol import LogFault
 from ....events.state import OpenActivity, State
+from ....processors.watchers.stalls import Proposal
 from ..problems import Problem
 from .visits import Visit
 
@@ -21,7 +23,8 @@ NUMBER_MAX = 9
 class Mending:
     """What the forms offer; a session of which nothing runs and that does not go on is recovered as a whole.
 
-    `turns` are those to whose end it can go back, the newest first; `seen` is what watchers say of it.
+    `attempts` begins with those that watchers name, so that a form offers these; `seen` is what they say. `turns` are those
+    to whose end it can go back, the newest first.
     """
 
     attempts: tuple[OpenActivity, ...]
@@ -36,12 +39,14 @@ def mending(visit: Visit, session_id: str, state: State | None) -> Mending:
     if state is None:
         return Mending((), recovers=False, pins=False, turns=(), seen=())
     may = {one.command for one in next_valid(state) if one.allowed}
+    proposed = _proposed(visit, session_id) if "RecoverSession" in may else []
+    named = {one["activity_id"] for one in proposed}
     return Mending(
-        attempts=tuple(a for a in state.activities if a.runs(a.attempt)),
+        attempts=tuple(sorted(running(state), key=lambda a: a.activity_id not in named)),
         recovers="RecoverSession" in may,
         pins="PinSession" in may,
         turns=tuple(reversed(ends_known(state))) if "ResetSession" in may else (),
-        seen=_seen(visit, session_id) if "RecoverSession" in may else (),
+        seen=tuple(one["why"] for one in proposed),
     )
 
 
@@ -72,10 +77,10 @@ def version_of(text: str) -> int | None:
     return int(text)
 
 
-def _seen(visit: Visit, session_id: str) -> tuple[str, ...]:
+def _proposed(visit: Visit, session_id: str) -> list[Proposal]:
     """What watchers propose it for; nothing where nobody watches, or nobody can tell."""
     try:
         proposals = visit.services.watched.look().proposals(visit.principal.tenant)
     except (LogFault, Transient):
-        return ()
-    return tuple(one["why"] for one in proposals if one["session_id"] == session_id)
+        return []
+    return [one for one in proposals if one["session_id"] == session_id]

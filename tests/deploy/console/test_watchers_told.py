@@ -10,7 +10,7 @@ from wakeful.deploy.gateway.console.mending import mending
 from wakeful.deploy.gateway.console.overview import SHOWN, _watched
 from wakeful.deploy.telling.watched import Watched
 from wakeful.events.log.protocol import LogFault
-from wakeful.events.state import State, Status
+from wakeful.events.state import Hold, OpenActivity, State, Status
 
 
 class Page:
@@ -36,8 +36,10 @@ class Page:
         said = {"at_ms": at_ms, "position": at_ms, "caught_up": caught_up, "undecodable": 0}
         self.tell(["said", partition], said)
 
-    def propose(self, session_id, tenant="acme", since_ms=NOW_MS - 600_000):
-        named = {"tenant": tenant, "session_id": session_id, "kind": "session", "activity_id": ""}
+    def propose(self, session_id, tenant="acme", since_ms=NOW_MS - 600_000, activity_id=""):
+        kind = "activity" if activity_id else "session"
+        named = {"tenant": tenant, "session_id": session_id, "kind": kind}
+        named["activity_id"] = activity_id
         more = {"workflow": "desk", "version": 1, "since_ms": since_ms, "position": 3}
         told = {**named, **more, "why": "its turn runs, waits for nothing, and does not go on"}
         self.tell(["proposal", 0, *named.values()], told)
@@ -72,6 +74,18 @@ def test_given_a_proposal_then_the_sessions_own_page_says_what_was_seen():
     assert told.seen == ("its turn runs, waits for nothing, and does not go on",)
     assert mending(page.visit, "later", running).seen == ()
     assert not mending(page.visit, "late", replace(running, status=Status.SUSPENDED)).recovers
+
+
+def test_given_a_proposal_for_an_activity_then_its_attempt_is_offered_first():
+    page = Page()
+    calls = (OpenActivity("1.1", 1, "find", 1, 0), OpenActivity("1.2", 2, "refund", 2, 0))
+    running = State(workflow="desk", status=Status.WAITING, turn=1, activities=calls)
+    assert [a.activity_id for a in mending(page.visit, "late", running).attempts] == ["1.1", "1.2"]
+    page.propose("late", activity_id="1.2")
+    assert [a.activity_id for a in mending(page.visit, "late", running).attempts] == ["1.2", "1.1"]
+    held = replace(running, hold=Hold("workflow_missing", "no code for it"))
+    told = mending(page.visit, "late", held)
+    assert (told.recovers, told.attempts, told.seen) == (False, (), ())
 
 
 def test_given_more_than_fit_then_the_rest_is_counted():
