@@ -32,8 +32,9 @@ from .tools import Output, Tool, Wrong
 S = TypeVar("S", bound=Conversation)
 S_contra = TypeVar("S_contra", bound=Conversation, contravariant=True)
 
-STRETCH_STEPS = 8
-"""Calls of the model between two `again`s: a replay goes through no more of them."""
+STRETCH_STEPS = 4
+"""Calls of the model between two `again`s: a replay goes through no more of them, and a request repeats no more than they
+added. Each `again` is one more snapshot of the whole."""
 
 KEPT_MESSAGES = 12
 """The newest messages, which a summary leaves as they are, if they are not more than half of what may be."""

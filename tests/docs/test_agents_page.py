@@ -51,4 +51,4 @@ def test_its_parameters_are_all_that_there_are() -> None:
 def test_its_numbers_are_those_of_the_code() -> None:
     assert (STEPS_MAX_DEFAULT, COMPACT_ABOVE_DEFAULT) == (50, 40_000)
     assert (RESULT_CHARACTERS_MAX, ROUND_RESULTS_MAX, TOOLS_MAX) == (16_000, 4, 128)
-    assert (STRETCH_STEPS, BYTES_PER_TOKEN) == (8, 4)
+    assert (STRETCH_STEPS, BYTES_PER_TOKEN) == (4, 4)

@@ -161,6 +161,17 @@ def test_a_long_turn_goes_on_in_stretches_and_its_requests_only_grow() -> None:
 CALLING = Answer("", "m-1", Usage(), "tool", (ToolCall("", "look", {"thing": "x"}),))
 
 
+def test_a_conversation_of_200_calls_grows_the_history_by_what_is_new() -> None:
+    agent = agent_of(looks(200), steps_max=None, compact_above=None)
+    session = rehearse(agent, activities={"look": "x" * 500}, always_replay=False)
+    session.send("go")
+    assert session.replies == ["looked 200 times"]
+    sizes = [len(one.encoded.body) for one in session._engine.log]
+    half = len(sizes) // 2
+    assert sum(sizes[half:]) <= 1.1 * sum(sizes[:half])
+    assert max(sizes) < 8_000
+
+
 def summing(messages: list[ChatMessage]) -> Answer:
     if messages[-1].content == SUMMARISE:
         return Answer(f"{len(messages)} messages", "m-1")
