@@ -97,11 +97,7 @@ class AgentLoop(Workflow[S]):
         }
         self.output: Output[Any] | None = None
         if output is not None:
-            self.output = output_of(output, OUTPUT_TOOL, told)
-            if OUTPUT_TOOL in self.tools:
-                raise Declined(
-                    f"{told} has output=, and a tool {OUTPUT_TOOL!r} as well: rename that"
-                )
+            self.output = output_of(output, OUTPUT_TOOL, told, taken=self.tools)
         self.thinks = chat(
             model,
             tools=self.specs,
@@ -122,17 +118,11 @@ class AgentLoop(Workflow[S]):
         self.compact_above = compact_above
         self.on_uncertain = on_uncertain
         self.result_characters_max = result_characters_max
-        known = {
-            "model": model.name,
-            "prompt": digest_of(prompt) if prompt_version is None else prompt_version,
-            **{f"tool {tool.spec.name}": tool.version for tool in self.tools.values()},
-            **({"output": digest_of(self.output.spec.parameters)} if self.output else {}),
-        }
         super().__init__(
             self._function(state),
             name=name,
             version=version,
-            versions=known | others,
+            versions=self._versions(model.name, prompt_version) | others,
             upgrade=upgrade,
         )
         self.activities = (self.thinks, self.budget.goes_on, *tools)
@@ -173,6 +163,15 @@ class AgentLoop(Workflow[S]):
     async def gave_up(self, turn: Turn, talk: S, why: str) -> None:  # noqa: ARG002 for subclasses
         """Says that the turn ends without an answer, and why."""
         await turn.say(why)
+
+    def _versions(self, model: str, prompt: str | None) -> dict[str, str]:
+        """What is active beside the workflow itself; digests of what has no version of its own."""
+        return {
+            "model": model,
+            "prompt": digest_of(self.prompt.content) if prompt is None else prompt,
+            **{f"tool {tool.spec.name}": tool.version for tool in self.tools.values()},
+            **({"output": digest_of(self.output.spec.parameters)} if self.output else {}),
+        }
 
     def _function(self, state: type[S]) -> Callable[..., Any]:
         async def loop(turn: Turn, state: Any, message: Message) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from inspect import cleandoc
@@ -120,8 +120,10 @@ def tools_of(
     return tuple(tools.values())
 
 
-def output_of(kind: Any, name: str, told: str) -> Output[Any]:
-    """The tool that takes an answer of this type; `Declined` where its JSON is no object."""
+def output_of(kind: Any, name: str, told: str, *, taken: Collection[str]) -> Output[Any]:
+    """The tool that takes an answer of this type; `Declined` where its JSON is no object, or its name is `taken`."""
+    if name in taken:
+        raise Declined(f"{told} has output=, and a tool {name!r} as well: rename that")
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(kind)
         schema = adapter.json_schema()
