@@ -129,7 +129,16 @@ def test_the_plain_example_says_what_to_start_where_nothing_answers(tmp_path: Pa
     assert f"no answer from kafka at {broker}: start it with `wakeful up`" in done.stderr
 
 
-def test_the_agent_looks_asks_pays_and_answers() -> None:
+def test_the_agent_asks_the_model_that_the_environment_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AGENT_MODEL", "m-1")
+    named = load_app(str(EXAMPLES / "agent.py")).workflows["agent"][1]
+    assert ("model", "m-1") in named.versions
+
+
+def test_the_agent_looks_asks_pays_and_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AGENT_MODEL", raising=False)
     session = rehearse(str(EXAMPLES / "agent.py"))
     session.send("it came broken")
     session.approve(by="sue")
