@@ -78,6 +78,7 @@ chaos-slice: install  ## the same for half a minute, with a fixed seed and the s
 chaos-tests: install  ## the tests of kills and outages in their long form: KILLS=200 SEED=…
 	WAKEFUL_CHAOS_KILLS=$(KILLS) WAKEFUL_CHAOS_SEED=$(SEED) $(BIN)/python -m pytest -q tests/chaos
 	WAKEFUL_ROLLING_SESSIONS=200 $(BIN)/python -m pytest -q tests/deploy/test_rolling_live.py
+	WAKEFUL_CANCELLED_SESSIONS=5000 $(BIN)/python -m pytest -q tests/deploy/test_saga_live.py
 
 clean:  ## stop what runs here, then remove .venv, state and caches
 	if [ -x $(BIN)/wakeful ] && [ -d "$${WAKEFUL_HOME:-.wakeful}" ]; then $(BIN)/wakeful reset --yes; fi
