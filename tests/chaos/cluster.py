@@ -63,8 +63,7 @@ class Cluster:
         self.draw = Random(f"{seed}/faults")
         self._clock = clock
         self._others: list[subprocess.Popen[bytes]] = []
-        self._taken = 0
-        self.give_up = threading.Event()
+        self._never = threading.Event()
 
     def named(self, what: str) -> str:
         """One of the children of this kind, by the draw."""
@@ -84,14 +83,14 @@ class Cluster:
                 return
 
     def rest(self, seconds: float) -> None:
-        """Lets time pass, unless the run is given up."""
-        self.give_up.wait(seconds)
+        """Lets time pass."""
+        self._never.wait(seconds)
 
     def until(self, true: Callable[[], bool], seconds: float) -> bool:
         """Waits until it is true, or so long; whether it is."""
         limit = monotonic() + seconds
         while not true():
-            if monotonic() > limit or self.give_up.is_set():
+            if monotonic() > limit:
                 return False
             self.rest(LOOK_S)
         return True

@@ -18,9 +18,12 @@ from wakeful.events.log.protocol import Isolation, Place
 
 WARM_S = 90.0
 RECOVERY_MAX_S = 120.0
-"""After this without an answer from every partition, a fault has stranded somebody."""
+"""After this without an answer from every partition, a fault has stranded somebody: the run ends."""
 
 SETTLE_S = 180.0
+IMPATIENT_S = 40.0
+"""The same for both, where a mistake is planted that may well strand all."""
+
 LAST_CALL_S = 3.0
 """After this no call of the payment service is in flight: a call's limit, and what it does late."""
 
@@ -86,12 +89,14 @@ def run(
         faults = _Faults(
             c, _fitting(drawn(seed, only), short=short), began_s + seconds, result, journal, say
         )
+        if mutant is not None:
+            faults.recovery_max_s = IMPATIENT_S
         faults.start()
         while faults.is_alive():
             work.step()
         say("healing")
         c.heal()
-        result.violations += _checked(c, result, say)
+        result.violations += _checked(c, result, say, SETTLE_S if mutant is None else IMPATIENT_S)
         result.sessions, result.events = len(work.kinds), len(c.observer.seen)
         result.ends = sum(len(codes) for codes in c.running.exit_codes.values())
     result.seconds = monotonic() - began_s
@@ -117,11 +122,12 @@ class _Faults(threading.Thread):
         super().__init__(name="faults", daemon=True)
         self._c, self._faults, self._until_s = c, faults, until_s
         self._result, self._journal, self._say = result, journal, say
+        self.recovery_max_s = RECOVERY_MAX_S
 
     def run(self) -> None:
         """See the class."""
         try:
-            while monotonic() < self._until_s and not self._c.give_up.is_set():
+            while monotonic() < self._until_s and self._result.holds:
                 self._one(next(self._faults))
                 self._c.rest(self._c.draw.uniform(0.2, 2.0))
         except Exception:
@@ -140,14 +146,13 @@ class _Faults(threading.Thread):
         healed_s = monotonic()
         ends = _ends_of_events(c)
         probe = c.rig.probe()
-        if not c.until(probe.over.is_set, RECOVERY_MAX_S):
-            wrong = wrong or f"no answer from each partition {RECOVERY_MAX_S:.0f} s later"
+        if not c.until(probe.over.is_set, self.recovery_max_s):
+            wrong = wrong or f"no answer from each partition {self.recovery_max_s:.0f} s later"
         all_s = monotonic() - healed_s
-        if not c.until(lambda: c.views_are_at(ends), RECOVERY_MAX_S):
-            wrong = wrong or f"the views had not come so far {RECOVERY_MAX_S:.0f} s later"
+        if not wrong and not c.until(lambda: c.views_are_at(ends), self.recovery_max_s):
+            wrong = f"the views had not come so far {self.recovery_max_s:.0f} s later"
         if c.running.gave_up is not None:
             wrong = wrong or f"the supervisor gave up: {c.running.gave_up.message}"
-            c.give_up.set()
         first_s = max(0.0, probe.first_s - healed_s) if probe.first_s else all_s
         met = Met(fault.name, healed_s - began_s, first_s, all_s, monotonic() - healed_s, wrong)
         self._result.faults.append(met)
@@ -177,11 +182,11 @@ def _drive(
             )
 
 
-def _checked(c: Cluster, result: Result, say: Say) -> list[str]:
+def _checked(c: Cluster, result: Result, say: Say, settle_s: float) -> list[str]:
     """All is healed: everything ends, and then everything must hold."""
     work, told = c.rig, []
     try:
-        _settle(c, result, say)
+        _settle(c, result, say, settle_s)
         told += [str(violation) for violation in work.violations()]
     except AssertionError as error:
         told.append(str(error))
@@ -197,18 +202,18 @@ def _checked(c: Cluster, result: Result, say: Say) -> list[str]:
     return told
 
 
-def _settle(c: Cluster, result: Result, say: Say) -> None:
+def _settle(c: Cluster, result: Result, say: Say, settle_s: float) -> None:
     work = c.rig
-    _rest(c, work.settled, "all sessions have ended, or wait for a person", say)
-    _rest(c, lambda: not work.has_tasks_left(), "no task is left", say)
+    _rest(c, work.settled, "all sessions have ended, or wait for a person", say, settle_s)
+    _rest(c, lambda: not work.has_tasks_left(), "no task is left", say, settle_s)
     limit = monotonic() + LAST_CALL_S
-    _rest(c, lambda: monotonic() > limit, "no call is in flight", say)
-    _rest(c, work.settled, "all sessions have ended, or wait for a person, still", say)
+    _rest(c, lambda: monotonic() > limit, "no call is in flight", say, settle_s)
+    _rest(c, work.settled, "all sessions have ended, or wait for a person, still", say, settle_s)
     result.doubts = work.resolve(read_book(c.payments.file))
-    _rest(c, lambda: not work.kinds.keys() - work.done.keys(), "nothing is in doubt", say)
-    _rest(c, lambda: not work.of(ONCE, "uncertain", "open"), "all events are seen", say)
+    _rest(c, lambda: not work.kinds.keys() - work.done.keys(), "nothing is in doubt", say, settle_s)
+    _rest(c, lambda: not work.of(ONCE, "uncertain", "open"), "all events are seen", say, settle_s)
 
 
-def _rest(c: Cluster, true: Callable[[], bool], what: str, say: Say) -> None:
-    _drive(c, true, SETTLE_S, what, load=False)
+def _rest(c: Cluster, true: Callable[[], bool], what: str, say: Say, settle_s: float) -> None:
+    _drive(c, true, settle_s, what, load=False)
     say(what)
