@@ -18,7 +18,7 @@ import secrets
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from ..events.headers import KEY_HEADER
+from ..events import headers
 from ..events.keyed import keyed_hash
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         Ed25519PublicKey,
     )
 
+KEY_HEADER = headers.KEY_HEADER
 SIGNATURE_HEADER = "wakeful_signature"
 SIGNED = (KEY_HEADER, SIGNATURE_HEADER)
 """The headers that vouch for a record: whatever else it has is its own."""

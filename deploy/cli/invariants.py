@@ -69,17 +69,14 @@ def invariants(
         blobs=blobs,
         watch=None if planted is None else planted.watch,
     )
-    given: set[Need] = {
-        need
-        for need, there in (
-            ("views", views and file is None),
-            ("whole", found.whole),
-            ("quiescent", quiescent),
-            ("blobs", blobs),
-            ("canaries", planted is not None),
-        )
-        if there
+    there: dict[Need, bool] = {
+        "views": views and file is None,
+        "whole": found.whole,
+        "quiescent": quiescent,
+        "blobs": blobs,
+        "canaries": planted is not None,
     }
+    given = {need for need, is_there in there.items() if is_there}
     violations = [*found.violations, *(() if planted is None else planted.found)]
     judged = judge(violations, {**found.counts, **found.looked_at}, given)
     broken = [one for one in judged if one.verdict == "broken"]

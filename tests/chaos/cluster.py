@@ -22,7 +22,7 @@ from tests.chaos.proxy import Proxy
 from wakeful.deploy.demo.payments import Service
 from wakeful.deploy.exits import Stopped
 from wakeful.deploy.settings import Settings
-from wakeful.deploy.stack import Endpoints, Stack, StackError
+from wakeful.deploy.stack import Endpoints, Stack, StackError, native, native_kafka
 from wakeful.deploy.supervisor import Supervisor
 from wakeful.projections.queries import Queries
 
@@ -31,6 +31,10 @@ PROGRAM = (sys.executable, "-m", "tests.chaos.clocked")
 PROCESSORS, WORKERS, PARTITIONS = 3, 3, 4
 BACKOFF_MAX_S = 0.5
 """A child that is killed every few seconds would rest longer and longer, and its recovery tell of nothing else."""
+
+# A broker that lives for minutes earns nothing by the full JIT; and much else may run where this does.
+native_kafka.JAVA_OPTIONS = (*native_kafka.JAVA_OPTIONS, native_kafka.SHORT_LIVED)
+native.READY_LIMIT_S = 120.0
 
 LOOK_S = 0.05
 ENDS_S = 20.0
@@ -152,6 +156,10 @@ class Cluster:
             "WAKEFUL_ALWAYS_REPLAY": self.rig.environ["WAKEFUL_ALWAYS_REPLAY"],
         }
 
+    def start_again(self, service: str) -> None:
+        """A service of the stack, where it does not run; tried again where it is not ready in time."""
+        _patiently(lambda: self.stack.start(service))
+
     def redis(self) -> redis.Redis:
         """A client of the Redis-compatible server."""
         return redis.Redis.from_url(self.found.redis, socket_timeout=5)
@@ -174,7 +182,7 @@ class Cluster:
         for service in ("kafka", "postgres", "redis"):
             with suppress(Exception):
                 self.stack.kill(service, signal.SIGCONT)
-            self.stack.start(service)
+            self.start_again(service)
         for name in self.running.names:
             with suppress(Stopped):
                 self.running.kill(name, signal.SIGCONT)
@@ -191,7 +199,7 @@ def cluster(folder: Path, seed: int, mutant: str | None = None) -> Iterator[Clus
     stack = Stack(folder / "stack", environ={"WAKEFUL_STACK": "native"})
     with ExitStack() as ending:
         ending.callback(stack.down)
-        found = _up(stack)
+        found = _patiently(stack.up)
         proxy = ending.enter_context(Proxy(found.kafka))
         flags = [word for flag in PAYMENT_FAULTS.items() for word in flag]
         service = ending.enter_context(Service(folder / "book.ndjson", "--seed", str(seed), *flags))
@@ -232,9 +240,9 @@ def cluster(folder: Path, seed: int, mutant: str | None = None) -> Iterator[Clus
         yield one
 
 
-def _up(stack: Stack) -> Endpoints:
+def _patiently(start: Callable[[], Endpoints]) -> Endpoints:
     """A repeat starts what was not ready in time, as on a machine with much else to do."""
     for _ in range(STARTS_MAX - 1):
         with suppress(StackError):
-            return stack.up()
-    return stack.up()
+            return start()
+    return start()

@@ -162,7 +162,7 @@ def service(name: str, number: int, rest_s: tuple[float, float] = (0.0, 2.0)) ->
     def inflict(c: Cluster) -> None:
         c.stack.kill(name, number)
         c.rest(c.draw.uniform(*rest_s))
-        c.stack.start(name)
+        c.start_again(name)
 
     return inflict
 
