@@ -22,7 +22,7 @@ from tests.chaos.proxy import Proxy
 from wakeful.deploy.demo.payments import Service
 from wakeful.deploy.exits import Stopped
 from wakeful.deploy.settings import Settings
-from wakeful.deploy.stack import Endpoints, Stack, StackError, native, native_kafka
+from wakeful.deploy.stack import Endpoints, Stack, StackError, native_kafka
 from wakeful.deploy.supervisor import Supervisor
 from wakeful.projections.queries import Queries
 
@@ -32,13 +32,12 @@ PROCESSORS, WORKERS, PARTITIONS = 3, 3, 4
 BACKOFF_MAX_S = 0.5
 """A child that is killed every few seconds would rest longer and longer, and its recovery tell of nothing else."""
 
-# A broker that lives for minutes earns nothing by the full JIT; and much else may run where this does.
+# A broker that lives for minutes earns nothing by the full JIT.
 native_kafka.JAVA_OPTIONS = (*native_kafka.JAVA_OPTIONS, native_kafka.SHORT_LIVED)
-native.READY_LIMIT_S = 120.0
 
 LOOK_S = 0.05
 ENDS_S = 20.0
-STARTS_MAX = 3
+STARTS_MAX = 5
 
 PAYMENT_FAULTS = {
     "--slow": "100",
