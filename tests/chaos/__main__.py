@@ -86,7 +86,7 @@ def _parser() -> argparse.ArgumentParser:
         "--minutes",
         type=float,
         default=20.0,
-        help="how long, without the checks at the end of each run",
+        help="how long, without the checks at the end of each run; 0 makes the page anew around the last run",
     )
     parser.add_argument("--seed", type=int, help="of the first run; each next one has the next")
     parser.add_argument(

@@ -21,6 +21,8 @@ This page is written by that command, where nothing was found.
 
 """
 
+LAST = "## The last run\n\n"
+
 CHECKED = """## What is checked
 
 After each fault a session is opened in each partition, and must end: the time from the fault's end to that is the recovery. Then the views must show it. A reader of committed events runs all the while, on connections of its own: it
@@ -47,16 +49,19 @@ long form, and what takes minutes: a minute without a broker, a commit that outl
 """
 
 
-def page_of(results: Sequence[Result], day: str) -> str:
-    """The whole page."""
-    return (
-        HEAD + "\n".join(last_run(results, day)) + "\n\n" + CHECKED + "\n".join(of_mutants()) + "\n"
-    )
+def page_of(told: str) -> str:
+    """The whole page around what is told of a run."""
+    return HEAD + told + CHECKED + "\n".join(of_mutants()) + "\n"
 
 
 def write_page(path: Path, results: Sequence[Result], day: str) -> None:
-    """Writes it."""
-    path.write_text(page_of(results, day), encoding="utf-8")
+    """Writes it; without results, what it told of the last run stays, and the rest is made anew."""
+    if results:
+        told = "\n".join(last_run(results, day)) + "\n\n"
+    else:
+        before = path.read_text(encoding="utf-8")
+        told = LAST + before.partition(LAST)[2].partition("## What is checked\n")[0]
+    path.write_text(page_of(told), encoding="utf-8")
 
 
 def last_run(results: Sequence[Result], day: str) -> Iterator[str]:
@@ -64,7 +69,7 @@ def last_run(results: Sequence[Result], day: str) -> Iterator[str]:
     faults = sum(len(result.faults) for result in results)
     seeds = ", ".join(str(result.seed) for result in results)
     minutes = sum(result.seconds for result in results) / 60
-    yield "## The last run"
+    yield LAST.rstrip()
     yield ""
     yield (
         f"{day}, seeds {seeds}, {minutes:.0f} minutes: {faults} faults, {sum(r.ends for r in results)} ends of processes, "

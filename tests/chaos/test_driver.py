@@ -9,7 +9,7 @@ import pytest
 
 from tests.chaos.clocked import off_of, put_off
 from tests.chaos.faults import FAULTS, drawn
-from tests.chaos.page import CHECKED, HEAD, of_mutants, page_of, table_of
+from tests.chaos.page import CHECKED, HEAD, of_mutants, page_of, table_of, write_page
 from tests.chaos.run import Met, Result
 from wakeful.deploy.clock import SystemClock
 from wakeful.deploy.simulation.mutants import MUTANTS
@@ -81,9 +81,19 @@ def test_the_page_is_what_the_command_writes() -> None:
     assert page.startswith(HEAD)
     assert page.endswith(CHECKED + "\n".join(of_mutants()) + "\n")
     told = page.removeprefix(HEAD).partition(CHECKED)[0]
+    assert page_of(told) == page
     names = re.findall(r"^\| (.+?) \| \d+ \| ", told, re.MULTILINE)
     assert names == [fault.name for fault in FAULTS if fault.name in names]
-    assert page_of([], "2026-01-01").startswith(HEAD)
+
+
+def test_a_page_that_is_made_anew_keeps_what_it_told_of_the_last_run(tmp_path: Path) -> None:
+    path = tmp_path / "chaos.md"
+    write_page(path, [Result(7, [Met(FAULTS[0].name, 1, 2, 3, 4)], seconds=60)], "2026-01-02")
+    written = path.read_text(encoding="utf-8")
+    assert "2026-01-02, seeds 7, 1 minutes: 1 faults" in written
+    path.write_text(written.replace("The simulator has", "It has"), encoding="utf-8")
+    write_page(path, [], "2026-01-03")
+    assert path.read_text(encoding="utf-8") == written
 
 
 def test_the_readme_counts_the_faults() -> None:
