@@ -139,6 +139,7 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
     findings.extend("I18", _recorded_work_is_not_redone(world, evidence))
     findings.extend("I18b", _work_is_done_where_it_is_believed(world, evidence))
     findings.extend("I3w", _tasks_are_done(world, evidence, events))
+    findings.extend("I21w", executing.nothing_is_over_early(world))
     if not world.plan.deploys:
         findings.extend("held", _no_engine_faults(events))
     return findings, events

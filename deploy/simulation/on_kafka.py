@@ -16,6 +16,7 @@ from .approval_mutants import APPROVAL_MUTANTS
 from .contract_mutants import CONTRACT_MUTANTS
 from .copying import COPY_MUTANTS
 from .elsewhere_mutants import ELSEWHERE_MUTANTS
+from .executing import HASTY_MUTANTS
 from .family_mutants import FAMILY_MUTANTS
 from .flooding import FLOOD_MUTANTS
 from .gate_mutants import GATE_MUTANTS
@@ -171,6 +172,12 @@ OF_KINDS = (
             **_named("seldom", _MOMENT, "tells children of what is not committed"),
         },
     ),
+    Kind(
+        "clocks of workers",
+        HASTY_MUTANTS,
+        Note("likely", "clocks leap ahead in every run, by more than a task may wait"),
+        {},
+    ),
     Kind("floods and quotas", FLOOD_MUTANTS, _none("quotas"), {}),
     Kind(
         "authority at each attempt",
@@ -202,7 +209,9 @@ KINDS: tuple[Kind, ...] = (
     *OF_KINDS,
 )
 
-TRIED: Mapping[str, str] = {}
+TRIED: Mapping[str, str] = {
+    "drops tasks by a clock that leapt": "the product had this mistake, and chaos found it: sessions waited for tasks that were dropped",
+}
 """Mutants that were planted in the processes of a chaos run, and what came of it."""
 
 

@@ -22,8 +22,8 @@ from wakeful.deploy.demo.payments import Payments, PaymentsUnavailable
 
 SERVICE = Payments(os.environ["WAKEFUL_CHAOS_PAYMENTS"], answer_limit_s=1.5)
 AGAIN = Retry(attempts=1_000, initial="100ms", factor=1.5, cap="1s")
-LONG = "3h"
-"""Longer than any run, and than any clock is ahead: what expires here was lost."""
+LONG = "1h"
+"""Longer than any run, and shorter than clocks leap: what expires here was lost."""
 
 LEAVES = 2
 THOUGHT_S = 0.15

@@ -42,8 +42,8 @@ long form, and what takes minutes: a minute without a broker, a commit that outl
 ## What is not inflicted
 
 - **The clock of the operating system.** Clocks step where Wakeful reads them, in all of its processes or in every other one; librdkafka, the broker and Postgres keep theirs.
-  A worker does not begin what is past its deadline by more than a minute on its own clock, and says nothing of it: one whose clock is ahead by so much leaves tasks to their deadline in the log. The deadlines of the load are longer
-  than its clocks are ahead; `wakeful doctor` tells of such clocks.
+  A worker that is started with a clock far ahead does not begin what is past its deadline by that, and the session goes on at the deadline by the log; where the clock leaps later, it goes by the time that has passed.
+  `wakeful doctor` tells of such clocks.
 - **`p.abandoned`, `p.starting` and `p.pending_offsets`**, which only a fault inside a fault leads to; the simulator crashes there. There are no crash points in the gateway, which keeps nothing; timers fire in the processors.
 - **Two projectors side by side**: the views have one writer. A second one takes over, and the first ends: that is among the faults.
 - **More than one broker**, a full disk, and deploys: `make chaos-tests` rolls a deploy over running sessions, the simulator meets versions by the thousand.
