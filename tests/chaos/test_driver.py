@@ -24,7 +24,12 @@ def test_all_faults_come_before_any_comes_again_and_a_seed_repeats_its_order() -
     first = [fault.name for fault in islice(drawn(7), len(FAULTS))]
     assert Counter(first) == Counter(fault.name for fault in FAULTS)
     assert [fault.name for fault in islice(drawn(7), len(FAULTS))] == first
-    assert [fault.name for fault in islice(drawn(8), len(FAULTS))] != first
+    assert [fault.name for fault in islice(drawn(5), len(FAULTS))] != first
+
+
+def test_an_even_seed_and_the_next_begin_with_other_halves() -> None:
+    halves = [[fault.name for fault in islice(drawn(seed), len(FAULTS) // 2)] for seed in (8, 9)]
+    assert set(halves[0]) & set(halves[1]) == set()
 
 
 def test_faults_can_be_chosen_by_words_and_a_word_that_names_none_is_refused() -> None:
