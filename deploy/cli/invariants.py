@@ -117,8 +117,14 @@ def _by(one: Judgement) -> str:
         return f"{counted(one.violations, 'violation')}; the first: {one.first}"
     if one.verdict in ("nothing", "not judged"):
         return one.why
-    looked_at = ", ".join(f"{count} {word}" for word, count in one.looked_at.items())
+    looked_at = ", ".join(_many(count, words) for words, count in one.looked_at.items())
     return f"{looked_at}; {one.why}" if one.why else looked_at
+
+
+def _many(count: int, words: str) -> str:
+    """`1 activity`, `2 activities`."""
+    one = f"{words[:-3]}y" if words.endswith("ies") else words.removesuffix("s")
+    return f"{count} {one if count == 1 else words}"
 
 
 def _told(one: Judgement) -> dict[str, Any]:
