@@ -69,7 +69,7 @@ def trips(
     with kafka(settings, may_be_empty=True) as log:
         apply_topics(log, settings, ["default"])
     prepare_views(settings)
-    with Supervisor(settings, APP, queues=["default"]):
+    with Supervisor(settings, APP, queues=["default"], spares_max=0):
         yield settings, book
 
 
