@@ -9,11 +9,14 @@ import fcntl
 import gc
 import logging
 import os
+import ssl
 import zlib
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import structlog
@@ -29,6 +32,23 @@ native_kafka.JAVA_OPTIONS = (*native_kafka.JAVA_OPTIONS, native_kafka.SHORT_LIVE
 
 # No callback of hypothesis's own in the collector: an alarm that interrupts a workflow would meet it, and be lost there.
 junkdrawer._gc_initialized = True
+
+
+@cache
+def _trusting(cafile: str | None) -> ssl.SSLContext:
+    return _made(cafile=cafile)
+
+
+def _context(
+    purpose: ssl.Purpose = ssl.Purpose.SERVER_AUTH, *, cafile: str | None = None, **more: Any
+) -> ssl.SSLContext:
+    if purpose is ssl.Purpose.SERVER_AUTH and not any(more.values()):
+        return _trusting(cafile)
+    return _made(purpose, cafile=cafile, **more)
+
+
+# Each client of HTTP reads the certificates of all authorities, 0.1 s, and nothing here speaks to one: once will do.
+_made, ssl.create_default_context = ssl.create_default_context, _context
 
 MARKS = {
     "stack": ("kafka", "postgres"),
