@@ -35,7 +35,7 @@ from ..events.verdicts import (
     RESPOND,
     UNCERTAIN,
 )
-from . import jobs, recovering, repairs
+from . import jobs, recovering, repairs, runs
 from . import models as m
 from .actors import is_reserved
 from .next_valid import why_ended, why_ending
@@ -199,6 +199,9 @@ def _freshness(state: State, command: m.Command) -> Refusal | None:
             return _name("signal", name) or _message(payload, tenant) or check_room(state)
         case m.StartTurn(trigger=trigger, data=payload):
             return _trigger(trigger) or _message(payload, tenant) or check_room(state)
+        case m.StartRun() as run:
+            why = runs.why_not(state, run)
+            return Refusal("freshness", *why) if why else check_room(state)
         case m.ResolveActivity() as resolving:
             return _resolution(state, resolving, tenant)
         case m.CompleteJob() as completing:

@@ -14,7 +14,7 @@ from ..events.due import silent_from
 from ..events.limits import INBOX_BYTES_MAX, RESULTS_BYTES_SPARE, RESULTS_SPARE
 from ..events.state import MESSAGE, Head, SessionState, State
 from ..events.verdicts import EXPIRED
-from . import children, compensating, decisions, jobs, recovering, repairs, resources
+from . import children, compensating, decisions, jobs, recovering, repairs, resources, runs
 from . import models as m
 from .check import (
     Refusal,
@@ -234,6 +234,8 @@ def _external(
             return [jobs.completed(completing)]
         case m.StartTurn(trigger=trigger, reason=reason, data=data):
             return [r.TriggerReceived(command.header.command_id, trigger, reason, data)]
+        case m.StartRun() as run:
+            return [runs.received(command.header.command_id, run)]
         case (
             m.CompleteActivity()
             | m.FailActivity()

@@ -28,8 +28,8 @@ FOR_EVERY_TENANT = frozenset({PUBLISHED, ROLLED_OUT})
 
 KINDS = (*(cls.__name__ for cls in get_args(m.CommandBody)), PUBLISHED, ROLLED_OUT)
 
-_ASKED = frozenset(cls.__name__ for cls in get_args(m.CommandBody) if cls not in m.INTERNAL)
 _OWN = frozenset(cls.__name__ for cls in (m.FireTimer, *m.BETWEEN_SESSIONS))
+_ASKED = frozenset(c.__name__ for c in get_args(m.CommandBody) if c not in m.INTERNAL) - _OWN
 _REPORTED = frozenset(cls.__name__ for cls in m.INTERNAL) - _OWN
 
 ROLES = {

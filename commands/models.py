@@ -221,6 +221,22 @@ class CancelChild:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class StartRun:
+    """From the owner of a session to that of a run: opens it, where it is not there, and asks for a turn.
+
+    `where_open` says what becomes of it where it is there; see `verdicts.WHERE_OPEN`.
+    """
+
+    workflow: str
+    trigger: str
+    reason: str
+    data: Payload
+    where_open: str
+    attributes: tuple[Attribute, ...] = ()
+    tainted_by: tuple[str, ...] = ()
+
+
 CommandBody = (
     OpenSession
     | SendMessage
@@ -243,17 +259,18 @@ CommandBody = (
     | StartChild
     | EndChild
     | CancelChild
+    | StartRun
 )
 
 REPAIRS = (CancelSession, ReleaseSession, ResetSession, PinSession, RecoverSession)
 """What acts on a session that is held; every other command is kept until its release."""
 
-BETWEEN_SESSIONS = (StartChild, EndChild, CancelChild)
-"""What processors tell each other."""
+BETWEEN_SESSIONS = (StartChild, EndChild, CancelChild, StartRun)
+"""What processors tell each other. The last one is remembered like what people ask for, as nothing else fences it."""
 
 INTERNAL = (
     *(CompleteActivity, FailActivity, HeartbeatActivity, ReturnActivity, FireTimer),
-    *BETWEEN_SESSIONS,
+    *(StartChild, EndChild, CancelChild),
 )
 
 

@@ -21,7 +21,7 @@ CHILDREN_SHOWN = 20
 
 _CANCEL = "CancelSession"
 _TOO_LATE = frozenset(
-    {"SendMessage", "SendSignal", "StartTurn", "ResetSession", "PinSession", _CANCEL}
+    {"SendMessage", "SendSignal", "StartTurn", "StartRun", "ResetSession", "PinSession", _CANCEL}
 )
 
 

@@ -16,7 +16,7 @@ def check_unknown(command: m.Command, workflows: frozenset[str], now_ms: int) ->
     if isinstance(body, m.StartChild):
         refused = children.why_not_started(body, workflows, now_ms)
         return Refusal(*refused) if refused else _attributes(body.attributes)
-    if not isinstance(body, m.OpenSession):
+    if not isinstance(body, m.OpenSession | m.StartRun):
         return Refusal(
             "scope",
             "unknown_session",

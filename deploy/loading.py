@@ -1,11 +1,15 @@
-"""Loads a user's app; what goes wrong in it is told with the user's own file and line."""
+"""Loads a user's app, and what Wakeful adds to it; what goes wrong in it is told with the user's own file and line."""
 
 from __future__ import annotations
 
 import traceback
 
 from ..processors.app import App, AppError, load_app
+from ..processors.schedules.workflow import BUILT_IN
 from .exits import Exit, Stopped
+
+RESERVED = "wakeful."
+"""How the names of workflows begin that are not a user's."""
 
 
 def load_user_app(target: str, *, need_workflows: bool = False) -> App:
@@ -21,6 +25,19 @@ def load_user_app(target: str, *, need_workflows: bool = False) -> App:
             Exit.APP,
             f"{target} declares no workflow, so no session could run: decorate one with @workflow(…)",
         )
+    return _with_built_in(target, app)
+
+
+def _with_built_in(target: str, app: App) -> App:
+    """The app with the workflows that are there in every processor; their names are not the user's to take."""
+    for name in app.workflows:
+        if name.startswith(RESERVED):
+            raise Stopped(
+                Exit.APP,
+                f"workflow {name!r} of {target} has a name that begins with {RESERVED!r}, as Wakeful's own do: rename it",
+            )
+    for workflow in BUILT_IN:
+        app.workflows[workflow.name] = {workflow.version: workflow}
     return app
 
 

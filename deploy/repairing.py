@@ -11,6 +11,7 @@ from ..commands.models import CommandBody
 from ..commands.sending import Pending
 from ..events import records as r
 from ..events.errors import Transient
+from ..events.sharing import PARTS, wholes
 from ..projections.queries import Answer, Queries
 from ..projections.repairs import candidates, fates
 
@@ -57,7 +58,9 @@ def chosen(views: Queries, tenant: str, wanted: Mapping[str, str]) -> list[str]:
 
 def left_by(events: Sequence[r.Event], turn: int | None) -> tuple[int, r.Payload | None]:
     """The turn to whose end the session goes back, and the state that it left; the last that ended where none is named."""
-    ends = {e.body.turn: e.body.state for e in events if isinstance(e.body, r.TurnCompleted)}
+    told = wholes(events)
+    ended = (e.body for e in told if isinstance(e.body, r.TurnCompleted))
+    ends = {body.turn: body.state for body in ended if body.state.encoding != PARTS}
     to_turn = max(ends, default=0) if turn is None else turn
     if to_turn == 0:
         return 0, None

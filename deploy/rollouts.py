@@ -135,6 +135,16 @@ def wait_until_loaded(
         time.sleep(LOOK_AGAIN_S)
 
 
+def wait_until_told(look: Callable[[], Shown], live: Iterable[str], timeout_s: float) -> Shown:
+    """What is shown once each live processor has told of its code at all, or the time is up."""
+    limit, processors = time.monotonic() + timeout_s, list(live)
+    while True:
+        shown = look()
+        if all(one in shown.seen for one in processors) or time.monotonic() > limit:
+            return shown
+        time.sleep(LOOK_AGAIN_S)
+
+
 def _stands(rollout: Rollout | None) -> int | None:
     if rollout is None or rollout.said.version is None:
         return None

@@ -16,8 +16,9 @@ from . import evolve_repairs as repairs
 from . import evolve_resources as resources
 from . import records as r
 from . import state as s
-from .errors import Unfoldable
+from .errors import InvalidPayload, Unfoldable
 from .replacing import replace
+from .sharing import expanded
 from .state import Head, SeenCommand, State, Status
 from .transitions import targets
 
@@ -99,7 +100,7 @@ def evolve(state: State | None, event: r.Event) -> State:
             return _turn_started(state, body)
         case r.TurnContinued():
             return _continued(state, body)
-        case r.ReplySent() | r.VersionMarked():
+        case r.ReplySent() | r.VersionMarked() | r.RunStarted():
             return replace(state, steps=body.step)
         case r.ArtifactRecorded():
             return replace(_relied_on(state, body), steps=body.step)
@@ -108,7 +109,8 @@ def evolve(state: State | None, event: r.Event) -> State:
         case r.ArtifactChanged():
             return _relied_on(state, body)
         case r.TurnCompleted():
-            return repairs.left(_turn_ended(state, status, body.state), body.state)
+            left = _left(state, body.state)
+            return repairs.left(_turn_ended(state, status, left), left)
         case r.SessionCompleted() | r.SessionFailed() | r.SessionCancelled():
             return _ended(state, status)
         case r.SessionWaiting():
@@ -178,10 +180,18 @@ def _diverged(body: r.NondeterminismFound) -> s.Hold:
     return s.Hold("nondeterminism", told)
 
 
+def _left(state: State, left: r.Payload) -> r.Payload:
+    """The state as a whole: what the fact leaves out of it stands in the one before."""
+    try:
+        return expanded(left, state.data)
+    except InvalidPayload as error:
+        raise Unfoldable(error.message) from error
+
+
 def _continued(state: State, body: r.TurnContinued) -> State:
     return replace(
         state,
-        data=body.state,
+        data=_left(state, body.state),
         data_version=state.workflow_version,
         steps=body.steps,
         recoveries=0,

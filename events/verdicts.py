@@ -34,3 +34,11 @@ RESOLUTIONS = (COMPLETED, FAILED)
 CANCELLED = "cancelled"
 UNCERTAIN = "uncertain"
 """The other two ends: not wanted any more, and nobody knows."""
+
+REFUSE = "refuse"
+SKIP = "skip"
+QUEUE = "queue"
+
+WHERE_OPEN = (REFUSE, SKIP, QUEUE)
+"""What becomes of a run where its session is there: it was to have one of its own; it is skipped while a turn of that one is
+open or queued; it queues like a message."""

@@ -1,18 +1,18 @@
-"""Commands that follow from facts: from the session that opens a child to the child, and from the child back.
+"""Commands that follow from facts: from the session that opens a child to the child, and from the child back; to a run.
 
 They are written in the transaction of the fact that they follow from, and their ids are derived. Pure.
 """
 
 from __future__ import annotations
 
-from ..commands import children
+from ..commands import children, runs
 from ..commands import models as m
 from ..events import records as r
 from ..events.state import State
 
 _ENDS = r.SessionCompleted | r.SessionFailed | r.SessionCancelled
 _LETS_GO = r.ChildExpired | r.ChildWithdrawn
-_LEADS_ON = r.ChildStarted | _LETS_GO | r.CompensationStarted | _ENDS
+_LEADS_ON = r.ChildStarted | r.RunStarted | _LETS_GO | r.CompensationStarted | _ENDS
 
 
 def commands_of(event: r.Event, before: State | None) -> tuple[m.Command, ...]:
@@ -24,6 +24,8 @@ def commands_of(event: r.Event, before: State | None) -> tuple[m.Command, ...]:
     match body:
         case r.ChildStarted():
             told.append(_start(event, body, before))
+        case r.RunStarted():
+            told.append(_run(event, body, before))
         case r.ChildExpired():
             told.append(_cancel(event, body.child_id, children.EXPIRED_WITH))
         case r.ChildWithdrawn():
@@ -67,6 +69,23 @@ def _start(event: r.Event, body: r.ChildStarted, before: State) -> m.Command:
     parent = r.Parent(event.envelope.session_id, depth, body.expires_at_ms)
     start = m.StartChild(body.workflow, body.input, parent, body.attributes, before.tainted_by)
     return _command(event, body.child_id, children.start_id(body.child_id), start)
+
+
+def _run(event: r.Event, body: r.RunStarted, before: State) -> m.Command:
+    """In the name of whoever the session acts for, as if that one had asked for it at this time."""
+    envelope = event.envelope
+    header = m.CommandHeader(
+        tenant=envelope.tenant,
+        session_id=body.run_id,
+        command_id=runs.command_id(envelope.session_id, envelope.seq),
+        issued_at_ms=envelope.at_ms,
+        actor=envelope.on_behalf_of or envelope.actor,
+        on_behalf_of=None,
+        channel=runs.CHANNEL,
+        expected_seq=None,
+    )
+    asked = (body.workflow, body.trigger, body.reason, body.data, body.where_open)
+    return m.Command(header, m.StartRun(*asked, body.attributes, before.tainted_by))
 
 
 def _cancel(event: r.Event, child_id: str, reason: str) -> m.Command:

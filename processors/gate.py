@@ -154,13 +154,10 @@ class _Gate:
     def _request(self, body: Attempt) -> r.ActivityRequested:
         if isinstance(body, r.ActivityRequested):
             return body
-        event = self.session.journal.request_of(body.activity_id)
-        if event is None or not isinstance(event.body, r.ActivityRequested):
-            told = (
-                f"activity {body.activity_id} is dispatched again, and the journal has no request"
-            )
-            raise Corrupt(told)
-        return event.body
+        asked = self.session.request_of(body.activity_id).body
+        if not isinstance(asked, r.ActivityRequested):
+            raise Corrupt(f"{body.activity_id} is dispatched again, and is no activity")
+        return asked
 
     def _grant(self, body: Attempt, known: OpenActivity | None) -> _Grant | None:
         if isinstance(body, r.ActivityRequested):

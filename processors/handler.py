@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from typing import get_args
 
-from ..commands import children, compensating
+from ..commands import children, compensating, runs
 from ..commands import models as m
 from ..commands.actors import ENGINE, WORKFLOW
 from ..commands.check import Facts, Refusal
@@ -28,6 +28,7 @@ from ..events.evolve import fold_head
 from ..events.evolve_resources import Attaches
 from ..events.hashing import event_hash
 from ..events.payloads import storable_text
+from ..events.sharing import recorded
 from ..events.shown import name_of, said
 from ..events.state import ParkedCommand, SessionState
 from .app import App
@@ -171,7 +172,7 @@ class CommandHandler:
         return None
 
     def _open(self, session: Session, run: _Run) -> None:
-        """A new session; a child begins its first turn at once, for whomever its parent acts."""
+        """A new session; a child begins its first turn at once, for whomever its parent acts, and so does a run."""
         header, body = run.received.command.header, run.received.command.body
         match body:
             case m.OpenSession():
@@ -181,6 +182,11 @@ class CommandHandler:
                 self._record(session, run, children.opened(body), header.actor)
                 message = r.MessageReceived(header.command_id, body.message)
                 self._record(session, run, message, header.on_behalf_of or header.actor)
+                self._park_if_waiting(session, run)
+            case m.StartRun():
+                self._record(session, run, runs.opened(body), header.actor)
+                received = runs.received(header.command_id, body)
+                self._record(session, run, received, header.actor)
                 self._park_if_waiting(session, run)
             case _:
                 pass  # nothing else opens one
@@ -306,7 +312,7 @@ class CommandHandler:
             control_offset=self._facts.control_offset,
             disposes=not run.by_clock,
         )
-        event = r.Event(envelope, body)
+        event = r.Event(envelope, recorded(body, before.data if before is not None else None))
         requested = session.requested_by(event)
         encoded = EVENTS.encode(event)
         hashed = event_hash(encoded.fingerprint, encoded.body, head.hash)

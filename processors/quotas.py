@@ -5,7 +5,7 @@ began to own the partition. A restart, or a transaction that failed, gives every
 
 - A tenant over its quota is refused (`over_quota`), with when to come again; others in the same batch are not. Results
   and wake-ups are never refused, nor is a repeat of what was disposed of before: its sender must not be told otherwise.
-- A child counts as a new session, and not as a command: who asked for it is refused it, and its parent is told.
+- A child, or a run, counts as a new session, and not as a command: who asked for it is refused it, and a parent is told.
 - Of refusals that leave no event, so many are told per key, each with an outcome and a dead letter. Beyond that, one dead
   letter per batch says how many more there were, and where they lie. Nothing is dropped without a word.
 """
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ..commands.check import Refusal, is_repeat
-from ..commands.models import INTERNAL, OpenSession, StartChild
+from ..commands.models import INTERNAL, OpenSession, StartChild, StartRun
 from ..events.headers import OVER_QUOTA
 from ..events.log.protocol import Record
 from .rates import Rate
@@ -142,14 +142,14 @@ def over_quota(
     if quotas.commands is None and quotas.sessions is None:
         return None
     command, tenant = received.command, received.command.header.tenant
-    starts_child = isinstance(command.body, StartChild)
-    reports = isinstance(command.body, INTERNAL) and not starts_child
+    for_another = isinstance(command.body, StartChild | StartRun)
+    reports = isinstance(command.body, INTERNAL) and not for_another
     if reports or _disposed(session, received):
         return None
     rates: list[tuple[str, Rate]] = []
-    if quotas.commands is not None and not starts_child:
+    if quotas.commands is not None and not for_another:
         rates.append(("commands", quotas.commands))
-    opens = starts_child or isinstance(command.body, OpenSession)
+    opens = for_another or isinstance(command.body, OpenSession)
     if quotas.sessions is not None and opens and _new(session):
         rates.append(("new sessions", quotas.sessions))
     now_ms = received.timestamp_ms

@@ -13,6 +13,7 @@ from ..events.codec import Encoded
 from ..events.due import next_due
 from ..events.errors import Corrupt, Unfoldable
 from ..events.evolve import evolve, fold_head
+from ..events.sharing import whole
 from ..events.state import Head, SessionState, State, Status
 from .journal import Journal
 from .workflow.driver import Stretch
@@ -216,16 +217,20 @@ class Session:
         """The request whose attempt `event` dispatches; it lies in the open journal, as nothing outlives its stretch."""
         body = event.body
         if isinstance(body, r.ActivityRequested):
-            return event
-        if not isinstance(body, DISPATCHES):
-            return None
-        requested = self.journal.request_of(body.activity_id)
+            return self._whole(event)
+        return self.request_of(body.activity_id) if isinstance(body, DISPATCHES) else None
+
+    def request_of(self, activity_id: str) -> r.Event:
+        """The request of an activity that is dispatched again, with all its arguments."""
+        requested = self.journal.request_of(activity_id)
         if requested is None:
-            told = (
-                f"activity {body.activity_id} is dispatched again, and the journal has no request"
-            )
+            told = f"activity {activity_id} is dispatched again, and the journal has no request"
             raise Corrupt(told)
-        return requested
+        return self._whole(requested)
+
+    def _whole(self, event: r.Event) -> r.Event:
+        body = whole(event.body, self.state.data if self.state is not None else None)
+        return event if body is event.body else r.Event(event.envelope, body)
 
     @property
     def at_rest(self) -> bool:

@@ -42,14 +42,15 @@ ASKED: dict[type, str] = {
 }
 """Facts that say what was asked: the kind of the command. Of an activity only those that a worker reported."""
 
-CHILD_CHANNEL = "child"
-"""By which door comes what sessions tell each other."""
-
-_BETWEEN: dict[type, str] = {
-    r.SessionOpened: "StartChild",
-    r.MessageReceived: "StartChild",
-    r.CancellationRequested: "CancelChild",
+_BETWEEN: dict[str, dict[type, str]] = {
+    "child": {
+        r.SessionOpened: "StartChild",
+        r.MessageReceived: "StartChild",
+        r.CancellationRequested: "CancelChild",
+    },
+    "run": {r.SessionOpened: "StartRun", r.TriggerReceived: "StartRun"},
 }
+"""The same of what sessions tell each other, by the channel that it comes in by."""
 
 _CLOSER = frozenset(
     {
@@ -72,8 +73,7 @@ def record(envelope: r.Envelope, body: r.EventBody) -> Change:
     row["decided_at_ms"] = envelope.at_ms
     outcome.text("command_id", cause.command_id)
     asked = ASKED.get(type(body))
-    if envelope.channel == CHILD_CHANNEL:
-        asked = _BETWEEN.get(type(body), asked)
+    asked = _BETWEEN.get(envelope.channel, {}).get(type(body), asked)
     if type(body) in _CLOSER:
         asked = _looked_into(outcome, envelope, body, asked)
     if asked is not None:

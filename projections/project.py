@@ -27,6 +27,7 @@ _Noted = (
     | r.InboxAwaited
     | r.WaitWithdrawn
     | r.SessionPinned
+    | r.RunStarted
 )
 
 _Told = sessions.Said | sessions.Ended | sessions.Held | r.SignalDelivered | r.InboxTaken | _Noted

@@ -12,6 +12,7 @@ from ...events.blobs import payloads_in
 from ...events.errors import Unfoldable
 from ...events.evolve import evolve
 from ...events.payloads import keyed_digest
+from ...events.sharing import PARTS
 from ...events.state import State
 from ...processors.app import App
 from ...processors.time_limit import BorrowedTimeLimit
@@ -132,7 +133,7 @@ KEYED_IN = 10
 def check_key(event: r.Event, digest_key: bytes) -> None:
     """`Stopped` where digests were made under another key: every decision with data would seem to be another one."""
     for payload in payloads_in(event.body):
-        if payload.inline is None:
+        if payload.inline is None or payload.encoding == PARTS:
             continue
         if keyed_digest(payload.inline, digest_key) != payload.digest:
             raise Stopped(

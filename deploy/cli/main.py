@@ -33,6 +33,7 @@ from . import (
     repair,
     rollout,
     run,
+    schedules,
     serving,
     sessions,
     sql,
@@ -81,6 +82,7 @@ app.add_typer(sessions.app, name="session", rich_help_panel=ASK)
 app.add_typer(approvals.app, name="approval", rich_help_panel=ASK)
 app.add_typer(activities.app, name="activity", rich_help_panel=ASK)
 app.add_typer(jobs.app, name="job", rich_help_panel=ASK)
+app.add_typer(schedules.app, name="schedule", rich_help_panel=ASK)
 app.add_typer(repair.app, name="repair", rich_help_panel=ASK)
 app.command("signal", rich_help_panel=ASK)(arrivals.signal)
 app.command("top", rich_help_panel=LOOK)(watch.top)

@@ -45,8 +45,10 @@ from .payments import payments
 from .projecting import Database
 from .sagas import sagas
 from .secrets import nobody_tells
+from .timetables import timetables
 from .versions import versions
 from .vouching import by_keys_of_now, heard, vouched
+from .wholeness import payloads_are_whole, whole_events
 
 ENGINE_HOLDS = (
     "engine_fault",
@@ -93,11 +95,11 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
             findings.add(violation.promise, str(violation))
     for violation in stored(history, world.scene.blobs, DIGEST_KEY):
         findings.add(violation.promise, str(violation))
-    if not rested:
-        findings.add("I38", "the world did not come to rest after healing")
+    findings.extend("I38", iter(() if rested else ("the world did not come to rest",)))
     findings.extend("I11", world.observer.differences())
     findings.extend("I33", (f"the views' position went back: {one}" for one in database.went_back))
-    events = [fact.event for fact in history.facts]
+    events = whole_events([fact.event for fact in history.facts])
+    findings.extend("parts", payloads_are_whole(events, history.tasks))
     commands = _commands(evidence.commands)
     findings.extend("I3", _disposed_once(evidence, events, commands))
     findings.extend("I2", sessions_lie_at_home(history.facts, world.plan.partitions))
@@ -132,7 +134,7 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
     findings.extend("progress", arriving.progress(events, world.starts))
     findings.extend("I26r", arriving.reads_are_free(events))
     findings.extend("told", elsewhere.jobs(events, commands))
-    findings.extend("families", _families(world, evidence, events, commands))
+    _between_sessions(findings, world, evidence, events, commands)
     findings.extend("rooms", lodgings(world, events, load, rested=rested))
     findings.extend("verdicts", arriving.verdicts(events, load))
     findings.extend("steps", arriving.steps_go_on(events))
@@ -144,16 +146,19 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
     return findings, events
 
 
-def _families(
+def _between_sessions(
+    findings: Findings,
     world: World,
     evidence: Evidence,
     events: Sequence[Event],
     commands: dict[tuple[int, int], m.Command],
-) -> Iterator[str]:
-    """By the commands but those that a copier laid down."""
+) -> None:
+    """What sessions ask of each other, by the commands but those that a copier laid down."""
     copied = Copied(world.copier.copies)
     genuine = [record for record in evidence.commands if not copied.holds(record)]
-    return families(events, commands, genuine, rested=evidence.quiescent)
+    rested = evidence.quiescent
+    findings.extend("families", families(events, commands, genuine, rested=rested))
+    findings.extend("timetables", timetables(evidence, events, commands, genuine))
 
 
 def _commands(records: Sequence[Record]) -> dict[tuple[int, int], m.Command]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import cast
 
-from ...commands.children import CHANNEL
+from ...commands import children, runs
 from ...commands.policy import Policy
 from ...commands.rollouts import Rollout, Rollouts
 from ...commands.wire import decode_command
@@ -102,7 +102,10 @@ def _silent(model: Model, events: Sequence[Record]) -> set[bytes]:
 def _from_a_session(record: Record) -> bool:
     """Whether a processor wrote this command, since one session has to tell another something."""
     try:
-        return decode_command(record.value, record.headers).header.channel == CHANNEL
+        return decode_command(record.value, record.headers).header.channel in (
+            children.CHANNEL,
+            runs.CHANNEL,
+        )
     except Undecodable:
         return False
 

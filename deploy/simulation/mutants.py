@@ -44,7 +44,9 @@ from .policy_mutants import POLICY_MUTANTS
 from .recovery_mutants import RECOVERY_MUTANTS
 from .saga_mutants import SAGA_MUTANTS
 from .secrets import SECRET_MUTANTS
+from .sharing_mutants import SHARING_MUTANTS
 from .tight import TIGHT_MUTANTS
+from .timetable_mutants import TIMETABLE_MUTANTS
 from .version_mutants import VERSION_MUTANTS
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -196,6 +198,8 @@ MUTANTS: tuple[Mutant, ...] = (
     *SAGA_MUTANTS,
     *RECOVERY_MUTANTS,
     *FAMILY_MUTANTS,
+    *TIMETABLE_MUTANTS,
     *LODGING_MUTANTS,
+    *SHARING_MUTANTS,
     *VERSION_MUTANTS,
 )

@@ -8,6 +8,7 @@ from hashlib import sha256
 from ...events import records as r
 from ...events.log.protocol import Record
 from ...events.records import Event
+from ...processors.schedules.spec import WORKFLOW
 from ...processors.simulation.operators import rolled_out
 from ...processors.simulation.world import World
 from .deciding import Load
@@ -36,7 +37,7 @@ def _turns_begin_where_told(
         session = (envelope.tenant, envelope.session_id)
         if isinstance(body, r.SessionPinned):
             pinned[session] = body.version
-        if not isinstance(body, r.TurnStarted):
+        if not isinstance(body, r.TurnStarted) or body.workflow == WORKFLOW:
             continue
         found = rolled_out(control, envelope.control_offset)
         version, offset = highest, None

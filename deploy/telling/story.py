@@ -254,6 +254,9 @@ ALONE: Mapping[type, Tell] = {
     r.MessageReceived: lambda e, b: f"{e.actor} said “{_said(b.message)}”",
     r.TriggerReceived: lambda e, b: f"{e.actor} asked for a turn: {b.trigger}{_noted(b.reason)}",
     r.SignalReceived: lambda e, b: f"{e.actor} sent signal {b.name} ({_said(b.data)})",
+    r.RunStarted: lambda _, b: (
+        f"set {b.workflow} to work as {b.run_id}: {b.trigger}{_noted(b.reason)}"
+    ),
     r.ReplySent: lambda _, b: f"replied “{_said(b.message)}”",
     r.TurnCompleted: lambda _, b: f"the turn was done; steps: {b.steps}",
     r.TurnContinued: lambda _, b: f"went on from the top of its function, stretch {b.stretch}",

@@ -11,6 +11,7 @@ from ...events.errors import InvalidPayload
 from ...events.holding import RESOURCE
 from ...events.payloads import load_json
 from ...events.records import Event, Failure, Obligation, Outcome, Payload, SessionWaiting
+from ...events.sharing import PARTS, shown_parts
 from ...events.state import NEVER_MS
 from .text import shown_text, when
 
@@ -46,6 +47,7 @@ SUMMARIES: dict[str, tuple[str, ...]] = {
     "ResourceReattached": ("kind", "resource_id", "expires_at_ms"),
     "ResourceExpired": ("kind", "resource_id", "reason"),
     "ResourceReleased": ("kind", "resource_id"),
+    "RunStarted": ("run_id", "workflow", "reason"),
     "TriggerReceived": ("trigger", "reason", "data"),
     "SignalReceived": ("name", "data"),
     "SignalAwaited": ("name",),
@@ -192,7 +194,7 @@ def as_json(value: Any) -> Any:
         return {"ref": value.ref, "size": value.size}
     if isinstance(value, Payload):
         try:
-            return load_json(value)
+            return {"parts": shown_parts(value)} if value.encoding == PARTS else load_json(value)
         except InvalidPayload as error:
             return {"unreadable": str(error)}
     if hasattr(value, "__dataclass_fields__"):

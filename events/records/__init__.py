@@ -81,6 +81,7 @@ from .resources import (
     ResourceReattached,
     ResourceReleased,
 )
+from .runs import RunStarted
 from .session import (
     ArtifactChanged,
     ArtifactRecorded,
@@ -192,6 +193,7 @@ __all__ = [
     "RoleMembers",
     "RolloutSeen",
     "RolloutSet",
+    "RunStarted",
     "SessionCancelled",
     "SessionCompleted",
     "SessionFailed",

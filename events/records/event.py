@@ -56,6 +56,7 @@ from .resources import (
     ResourceReattached,
     ResourceReleased,
 )
+from .runs import RunStarted
 from .session import (
     ArtifactChanged,
     ArtifactRecorded,
@@ -156,6 +157,7 @@ EventBody = (
     | ResourceReattached
     | ResourceExpired
     | ResourceReleased
+    | RunStarted
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from ...events import blobs
+from ...events import blobs, sharing
 from .. import effects, live, loop, outputs, partition, proposals, snapshots
 from ..activities import settled
 from .plan import Plan, limits
@@ -21,6 +21,16 @@ TIGHT_BYTES = 600
 
 TIGHT_TASKS = 2
 """That one look-up of a worker answers for, there."""
+
+SHARES_EACH = 3
+"""In so many seeds one, requests and states are in parts whenever four characters are those of the state before."""
+
+_SHARES_ALL = (
+    (sharing, "SHARED_MIN", 2),
+    (sharing, "RANGE_MIN", 4),
+    (sharing, "PROBE", 4),
+    (sharing, "WORTH", 100.0),
+)
 
 
 @contextmanager
@@ -40,6 +50,7 @@ def bounds(plan: Plan) -> Iterator[None]:
             (outputs, "MARK_EVERY_EVENTS", plan.mark_every_events),
             (snapshots, "CHUNK_BYTES", plan.chunk_bytes),
             (blobs, "INLINE_MAX", plan.inline_max),
+            *(_SHARES_ALL if plan.seed % SHARES_EACH == 0 else ()),
             (proposals, "REVIEW_EXPIRES_MS", REVIEW_EXPIRES_MS),
         ):
             stack.callback(setattr, module, name, getattr(module, name))

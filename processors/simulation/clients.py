@@ -22,6 +22,7 @@ from .boards import Board
 from .families import Family
 from .forgers import TENANT, Forger
 from .lodgings import Lodging
+from .timetables import Timetable
 from .workload import QUEUES, script
 from .yards import MAN, Yard
 
@@ -79,6 +80,7 @@ class Clients:
         self._yard = Yard(scene, self._from_the_yard)
         self._family = Family(scene, self._send)
         self._lodging = Lodging(scene.plan.seed)
+        self._timetable = Timetable(scene, self._send)
 
     def step(self) -> None:
         """Reads what came out, and does one thing more, or lets one letter arrive."""
@@ -96,6 +98,7 @@ class Clients:
             (rng.random() < 0.5 and self._resolver.step())
             or (self._yard.works and self._yard.step())
             or (self._family.works and self._family.step(self._said))
+            or (self._timetable.works and self._timetable.step())
         ):
             pass
         elif self._kept and self._scene.clock.ms > (self._kept[0].expires_at_ms or 0) - 200:

@@ -15,6 +15,7 @@ from ...events.codec import decode_control, decode_event, encode_control
 from ...events.errors import Undecodable
 from ...events.headers import record_headers
 from ...events.log.protocol import Record
+from ...events.sharing import wholes
 from ..rollouts import is_rollout, rollout_key
 from .actors import GROUP, Scene
 from .forgers import FORGED, TENANT
@@ -164,13 +165,13 @@ class Operator:
 
     def _ends(self, session_id: str) -> dict[int, r.Payload]:
         """By turn, what it has left, as the committed events say."""
-        found: dict[int, r.Payload] = {}
-        for record in self._scene.log.dump(self._scene.topics.events):
-            event = decode_event(record.value, record.headers)
-            own = (event.envelope.tenant, event.envelope.session_id) == (TENANT, session_id)
-            if own and isinstance(event.body, r.TurnCompleted):
-                found[event.body.turn] = event.body.state
-        return found
+        records = self._scene.log.dump(self._scene.topics.events)
+        events = (decode_event(record.value, record.headers) for record in records)
+        own = (
+            e for e in events if (e.envelope.tenant, e.envelope.session_id) == (TENANT, session_id)
+        )
+        bodies = (event.body for event in wholes(own))
+        return {body.turn: body.state for body in bodies if isinstance(body, r.TurnCompleted)}
 
 
 class RolledOut:

@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 from ..app import App, gather
+from ..schedules.workflow import schedule
 from ..workflow.definitions import Workflow
 from .bookings import BOOKINGS
 from .lodgings import LODGINGS
@@ -13,11 +14,15 @@ from .plan import Plan
 from .player import changed_player, guarded_player, player, second_player
 from .tools import ACTIVITIES, vault
 
-APP = gather([player, vault, *ACTIVITIES, *BOOKINGS, *LODGINGS], name="simulation")
-CHANGED = gather([changed_player, vault, *ACTIVITIES, *BOOKINGS, *LODGINGS], name="changed")
-GUARDED = gather([guarded_player, vault, *ACTIVITIES, *BOOKINGS, *LODGINGS], name="guarded")
+APP = gather([player, schedule, vault, *ACTIVITIES, *BOOKINGS, *LODGINGS], name="simulation")
+CHANGED = gather(
+    [changed_player, schedule, vault, *ACTIVITIES, *BOOKINGS, *LODGINGS], name="changed"
+)
+GUARDED = gather(
+    [guarded_player, schedule, vault, *ACTIVITIES, *BOOKINGS, *LODGINGS], name="guarded"
+)
 VERSIONED = gather(
-    [player, second_player, vault, *ACTIVITIES, *BOOKINGS, *LODGINGS], name="versioned"
+    [player, second_player, schedule, vault, *ACTIVITIES, *BOOKINGS, *LODGINGS], name="versioned"
 )
 EMPTY = gather([vault, *ACTIVITIES, *BOOKINGS, *LODGINGS], name="without workflows")
 

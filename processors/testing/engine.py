@@ -207,6 +207,7 @@ STEPS = (
     | r.InboxAwaited
     | r.JobAwaited
     | r.ChildStarted
+    | r.RunStarted
     | r.ReplySent
     | r.ArtifactRecorded
     | r.AttributesSet

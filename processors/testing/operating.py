@@ -31,7 +31,8 @@ class Operating(Story):
 
         The message of the turn that is open is answered again from there, unless `answers_again` is False.
         """
-        ends = {b.turn: b.state for b in self.events if isinstance(b, r.TurnCompleted)}
+        told = [event.body for event in self._wholes]
+        ends = {b.turn: b.state for b in told if isinstance(b, r.TurnCompleted)}
         turn = max(ends, default=0) if to_turn is None else to_turn
         if turn and turn not in ends:
             known = ", ".join(map(str, [0, *ends]))

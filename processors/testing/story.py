@@ -9,6 +9,7 @@ from ...commands.next_valid import next_valid, obligations
 from ...events import records as r
 from ...events.attributes import plain
 from ...events.payloads import load_json
+from ...events.sharing import wholes
 from ...events.state import Hold, State
 from ..workflow.upgrading import StateUnreadable, read_state
 from .engine import Engine, StepAt
@@ -72,8 +73,8 @@ class Story:
             raise Misuse(f"workflow {state.workflow!r} is not loaded: redeploy it")
         data = state.data
         if state.ended:  # the fold keeps none: what it ended with stands in its history
-            left = (body.state for body in reversed(self.events) if isinstance(body, LEAVES_STATE))
-            data = next(left, None)
+            left = [e.body.state for e in self._wholes if isinstance(e.body, LEAVES_STATE)]
+            data = left[-1] if left else None
         if data is None:
             return workflow.initial()
         stored = self._engine.inline(data).inline or b"null"
@@ -122,6 +123,11 @@ class Story:
     def crashes(self) -> list[StepAt]:
         """Where it crashed."""
         return list(self._engine.crashes)
+
+    @property
+    def _wholes(self) -> list[r.Event]:
+        """The history, each fact with all that it says."""
+        return list(wholes(one.event for one in self._engine.log))
 
     def _load(self, payload: r.Payload) -> Any:
         return load_json(self._engine.inline(payload))

@@ -49,6 +49,16 @@ class Engine(Protocol):
     def child(
         self, workflow: str, given: Payload, within_ms: int, attributes: tuple[Attribute, ...]
     ) -> Step: ...
+    def start_run(
+        self,
+        workflow: str,
+        run_id: str,
+        occasion: tuple[str, str],
+        data: Payload,
+        *,
+        where_open: str,
+        attributes: tuple[Attribute, ...],
+    ) -> None: ...
     @property
     def next_place(self) -> str: ...
     def held(self, kind: str, resource_id: str, handle: Payload, ttl_ms: int) -> HeldResource: ...

@@ -15,6 +15,7 @@ ASKED = (
     | r.InboxAwaited
     | r.JobAwaited
     | r.ChildStarted
+    | r.RunStarted
     | r.ReplySent
     | r.VersionMarked
     | r.ArtifactRecorded
@@ -100,6 +101,8 @@ def describe(body: r.EventBody) -> str:
             return f"job {body.name!r}"
         case r.ChildStarted():
             return f"child {body.workflow!r} with input {body.input.digest.hex()[:12]}"
+        case r.RunStarted():
+            return f"run {body.run_id!r} of {body.workflow!r}, {body.reason!r}, with {body.data.digest.hex()[:12]}"
         case r.ReplySent():
             return f"reply {body.message.digest.hex()[:12]}"
         case r.VersionMarked():

@@ -109,6 +109,21 @@ class Stepping:
         )
         return self._wait(child_id, body)
 
+    def start_run(
+        self,
+        workflow: str,
+        run_id: str,
+        occasion: tuple[str, str],
+        data: r.Payload,
+        *,
+        where_open: str,
+        attributes: tuple[r.Attribute, ...],
+    ) -> None:
+        """Sets a session to work for which nobody waits; `occasion` is the kind of trigger, and its words."""
+        turn, step = self.context.turn, self._next_step()
+        body = r.RunStarted(run_id, turn, step, workflow, *occasion, data, where_open, attributes)
+        self._ask(body)
+
     @property
     def next_place(self) -> str:
         """Where the next step will stand: the id of an activity that is asked for next."""

@@ -19,6 +19,7 @@ _STEPPED = (
     r.InboxAwaited,
     r.JobAwaited,
     r.ChildStarted,
+    r.RunStarted,
     r.ReplySent,
     r.VersionMarked,
     r.CompensationsReleased,

@@ -92,6 +92,7 @@ def test_every_kind_of_event_is_projected_onto_its_session(new_scribe):
         "ResourceReattached",
         "ResourceExpired",
         "ResourceReleased",
+        "RunStarted",
         "ApprovalVoted",
         "ApprovalVoided",
         "ApprovalAnswered",

@@ -1,5 +1,6 @@
 """A database with rows of three tenants, and a login for one of them."""
 
+import os
 import random
 from contextlib import contextmanager
 
@@ -24,6 +25,9 @@ from ..conftest import ListReader, Scribe, finish
 NAMESPACE = "apart"
 SCHEMAS = Schemas(NAMESPACE)
 MINE, THEIRS = "t0", "t1"
+
+ANN, BOB, EVE, KIM, LEE = (f"{name}{os.getpid()}" for name in ("ann", "bob", "eve", "kim", "lee"))
+"""Logins belong to the server, and tests of another process use it, too."""
 DENIED = psycopg.errors.InsufficientPrivilege
 NO_TABLE = (psycopg.errors.WrongObjectType, psycopg.errors.ObjectNotInPrerequisiteState)
 """What is told of a view that nobody can write."""
@@ -78,7 +82,7 @@ def filled(postgres_url, told):
 
 @pytest.fixture(scope="module")
 def made(filled):
-    return as_login(filled, "ann", logins.grant(filled, NAMESPACE, "ann", tenant=MINE))
+    return as_login(filled, ANN, logins.grant(filled, NAMESPACE, ANN, tenant=MINE))
 
 
 @pytest.fixture

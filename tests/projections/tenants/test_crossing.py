@@ -11,6 +11,8 @@ from wakeful.projections.rows import TABLES
 from wakeful.projections.tenants import OPERATORS_ONLY
 
 from .conftest import (
+    ANN,
+    BOB,
     DENIED,
     MINE,
     NAMESPACE,
@@ -40,7 +42,7 @@ def test_every_table_and_view_of_the_test_has_rows_of_both_tenants(filled):
         ("SET default_transaction_read_only = off", "DISCARD ALL"),
         (
             "SET default_transaction_read_only = off",
-            "CREATE TEMP TABLE logins AS SELECT 'ann'::text AS login, 't1'::text AS tenant",
+            f"CREATE TEMP TABLE logins AS SELECT '{ANN}'::text AS login, 't1'::text AS tenant",
             "SET search_path TO pg_temp, pg_catalog",
         ),
         (
@@ -72,7 +74,7 @@ def test_a_login_cannot_become_anybody_else_nor_turn_the_rule_off(filled, ann):
 
 def test_what_has_no_tenant_tells_only_how_far_the_views_are(filled, ann):
     """Positions and ends are numbers; what quotes records is for operators; of the logins each sees its own line."""
-    logins.grant(filled, NAMESPACE, "bob", tenant=THEIRS)
+    logins.grant(filled, NAMESPACE, BOB, tenant=THEIRS)
     without = {name for _, name, _, has_tenant in relations(filled) if not has_tenant}
     assert without == {"positions", "ends", "lag", "installs", "rebuilds"} | OPERATORS_ONLY
     with asked_as(ann) as connection:
@@ -81,9 +83,9 @@ def test_what_has_no_tenant_tells_only_how_far_the_views_are(filled, ann):
                 with pytest.raises(DENIED):
                     connection.execute(f'SELECT * FROM "{schema}".{name}')
         found = connection.execute("SELECT login, tenant FROM logins").fetchall()
-        assert found == [("ann", MINE)]
+        assert found == [(ANN, MINE)]
         assert connection.execute("SELECT reached('0:1')").fetchone() == (True,)
-    logins.revoke(filled, NAMESPACE, "bob")
+    logins.revoke(filled, NAMESPACE, BOB)
 
 
 def test_no_function_in_a_condition_is_shown_a_row_of_another_tenant(filled, ann):

@@ -20,6 +20,7 @@ from wakeful.projections.upkeep import Upkeep
 from ..conftest import ListReader, finish
 from .conftest import (
     DENIED,
+    EVE,
     MINE,
     NAMESPACE,
     SCHEMAS,
@@ -125,22 +126,22 @@ def test_a_rebuild_keeps_who_may_see_what(filled, told, ann):
 
 
 def test_an_access_that_is_revoked_ends_at_once_also_for_who_is_connected(filled):
-    url = as_login(filled, "eve", logins.grant(filled, NAMESPACE, "eve", tenant=THEIRS))
-    assert logins.Login("eve", THEIRS) in logins.logins(filled, NAMESPACE)
+    url = as_login(filled, EVE, logins.grant(filled, NAMESPACE, EVE, tenant=THEIRS))
+    assert logins.Login(EVE, THEIRS) in logins.logins(filled, NAMESPACE)
     with asked_as(url) as connection:
         assert tenants_in(connection, f'"{NAMESPACE}".sessions') == {THEIRS}
         with asked_as(url, "BEGIN ISOLATION LEVEL REPEATABLE READ") as other:
             other.execute(f'DECLARE k CURSOR FOR SELECT * FROM "{NAMESPACE}".sessions')
             assert other.execute("FETCH 1 FROM k").rowcount == 1
-            assert logins.revoke(filled, NAMESPACE, "eve")
+            assert logins.revoke(filled, NAMESPACE, EVE)
             with pytest.raises(psycopg.OperationalError):
                 other.execute("FETCH 1 FROM k")
         with pytest.raises(psycopg.OperationalError):
             connection.execute(f'SELECT * FROM "{NAMESPACE}".sessions')
-    with pytest.raises(psycopg.OperationalError, match="eve"):
+    with pytest.raises(psycopg.OperationalError, match=EVE):
         psycopg.connect(url)
     with pytest.raises(Rejected, match="has no access"):
-        logins.revoke(filled, NAMESPACE, "eve")
+        logins.revoke(filled, NAMESPACE, EVE)
 
 
 @pytest.mark.parametrize(

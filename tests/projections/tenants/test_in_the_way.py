@@ -20,7 +20,7 @@ from wakeful.projections.rebuild import AnotherRebuild, Rebuild
 from wakeful.projections.schemas import Schemas
 
 from ..conftest import ListReader
-from .conftest import DENIED, MINE, as_login, decode, project
+from .conftest import DENIED, KIM, LEE, MINE, as_login, decode, project
 
 NAMESPACE = "busy"
 SCHEMAS = Schemas(NAMESPACE)
@@ -40,11 +40,11 @@ def busy(postgres_url, told):
 @pytest.fixture
 def kim(busy):
     """The URL of a login for one tenant."""
-    url = as_login(busy, "kim", logins.grant(busy, NAMESPACE, "kim", tenant=MINE))
+    url = as_login(busy, KIM, logins.grant(busy, NAMESPACE, KIM, tenant=MINE))
     yield url
     with psycopg.connect(busy, autocommit=True) as connection:
         connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'kim'"
+            f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{KIM}'"
         )
 
 
@@ -97,8 +97,8 @@ def test_advisory_locks_of_a_login_hold_up_nobody(busy, kim, told):
         install(busy, NAMESPACE)
         of_another_version(busy)
         install(busy, NAMESPACE)
-        logins.grant(busy, NAMESPACE, "lee", tenant=MINE)
-        logins.revoke(busy, NAMESPACE, "lee")
+        logins.grant(busy, NAMESPACE, LEE, tenant=MINE)
+        logins.revoke(busy, NAMESPACE, LEE)
         run = rebuild(busy, told)
         assert list(run.steps())[-1] == "r.switched"
         run.close()
@@ -238,7 +238,7 @@ def test_who_makes_views_for_long_is_named_to_whoever_waits_and_by_the_doctor(bu
         pid = stuck.info.backend_pid
         for work in (
             lambda: install(busy, NAMESPACE),
-            lambda: logins.grant(busy, NAMESPACE, "lee", tenant=MINE),
+            lambda: logins.grant(busy, NAMESPACE, LEE, tenant=MINE),
         ):
             with pytest.raises(exclusion.Busy, match=f"process {pid} of role 'wakeful'"):
                 work()
@@ -327,7 +327,7 @@ def test_an_access_is_taken_away_also_from_who_stands_in_the_way_of_it(busy, kim
         with psycopg.connect(busy, autocommit=True) as operator:
             while not operator.execute(waiting, (other.info.backend_pid,)).rowcount:
                 assert monotonic() < limit, "it does not wait for its lock"
-        assert logins.revoke(busy, NAMESPACE, "kim")
+        assert logins.revoke(busy, NAMESPACE, KIM)
     with pytest.raises(psycopg.OperationalError):
         psycopg.connect(kim)
 
@@ -338,4 +338,4 @@ def test_the_doctor_names_a_login_whose_transaction_lingers(busy, kim, monkeypat
         reads(login)
         (found,) = doctor._logins(Settings(postgres=busy, namespace=NAMESPACE))
         assert found.verdict == "advice"
-        assert f"process {login.info.backend_pid} of role 'kim'" in found.what
+        assert f"process {login.info.backend_pid} of role '{KIM}'" in found.what
