@@ -138,7 +138,7 @@ def stack(run_folder: Path) -> Iterator[Stack]:
         users.mkdir(exist_ok=True)
         mine.touch()
         try:
-            one.up()
+            up(one)
         except StackError as refused:
             let_go(one, mine)
             if "wakeful[local]" in str(refused):
@@ -147,6 +147,16 @@ def stack(run_folder: Path) -> Iterator[Stack]:
     yield one
     with alone(run_folder):
         let_go(one, mine)
+
+
+def up(stack: Stack) -> None:
+    """Starts it; what was not ready in time on a busy machine goes on, and is given that time once more."""
+    try:
+        stack.up()
+    except StackError as refused:
+        if "was not ready" not in str(refused):
+            raise
+        stack.up()
 
 
 def let_go(stack: Stack, mine: Path) -> None:
