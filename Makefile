@@ -71,6 +71,7 @@ simulate: install  ## run the simulator: SEEDS=2000 schedules
 chaos: install  ## kill processes, and the broker, in the worst moments and under a payment service that does not dedupe: KILLS=200 SEED=…
 	WAKEFUL_CHAOS_KILLS=$(KILLS) WAKEFUL_CHAOS_SEED=$(SEED) $(BIN)/python -m pytest -q tests/chaos
 	WAKEFUL_ROLLING_SESSIONS=200 $(BIN)/python -m pytest -q tests/deploy/test_rolling_live.py
+	WAKEFUL_CANCELLED_SESSIONS=5000 $(BIN)/python -m pytest -q tests/deploy/test_saga_live.py
 
 clean:  ## stop what runs here, then remove .venv, state and caches
 	if [ -x $(BIN)/wakeful ] && [ -d "$${WAKEFUL_HOME:-.wakeful}" ]; then $(BIN)/wakeful reset --yes; fi

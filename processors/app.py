@@ -79,12 +79,9 @@ def collect(declared: Iterable[object], *, name: str) -> App:
                     f"workflow {item.name!r} version {item.version} is declared twice in {name}: "
                     "give one another version, or another name"
                 )
+            _take(app, item.activities, name)
         elif isinstance(item, Activity):
-            for each in (item, *item.companions):
-                if app.activities.setdefault(each.name, each) is not each:
-                    raise AppError(
-                        f"activity {each.name!r} is declared twice in {name}: rename one"
-                    )
+            _take(app, (item,), name)
         elif isinstance(item, Provider):
             if app.credentials not in (None, item):
                 raise AppError(
@@ -93,6 +90,14 @@ def collect(declared: Iterable[object], *, name: str) -> App:
                 )
             app.credentials = item
     return app
+
+
+def _take(app: App, activities: Iterable[Activity[Any]], name: str) -> None:
+    """These, and those that their contracts name."""
+    for activity in activities:
+        for each in (activity, *activity.companions):
+            if app.activities.setdefault(each.name, each) is not each:
+                raise AppError(f"activity {each.name!r} is declared twice in {name}: rename one")
 
 
 def _check_credentials(app: App, activity: Activity[Any]) -> None:

@@ -40,7 +40,7 @@ from .account import Account, Due, accounts_of, as_stored
 from .messages import Incoming
 from .papers import CallLine, Letter
 from .payments import Charge
-from .refund_desk.desk import judge
+from .refund_desk.desk import refund_desk
 
 PROBLEMS_MAX = 20
 """Sentences shown; a run that is broken in more ways says no more by listing them."""
@@ -209,9 +209,9 @@ def _place(key: str) -> tuple[str, int]:
 
 def _calls(report: Report, evidence: Evidence, accounts: dict[str, Account]) -> None:
     recorded = {
-        key: (at_ms, str(result.get("call")))
+        key: (at_ms, str(result.get("id")))
         for account in accounts.values()
-        for key, at_ms, result in account.results_of(judge.name)
+        for key, at_ms, result in account.results_of(refund_desk.thinks.name)
     }
     failed = {line.call for line in evidence.calls if line.at == "failed"}
     started: dict[str, str] = {}
@@ -234,7 +234,8 @@ def _calls(report: Report, evidence: Evidence, accounts: dict[str, Account]) -> 
     for key, (_, call) in recorded.items():
         if started.get(call) != key:
             report.problems.append(f"the result of {key} names call {call!r}, which nobody noted")
-    errors = [told for account in accounts.values() for told in account.failures_of(judge.name)]
+    asks = refund_desk.thinks.name
+    errors = [told for account in accounts.values() for told in account.failures_of(asks)]
     report.model_error = errors[-1] if errors else ""
 
 

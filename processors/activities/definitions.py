@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Never, NoReturn, Protocol, TypeVar, overload
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import PydanticSerializationError
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from ...events import contracts as words
 from ...events.errors import OwnSignal
@@ -38,7 +38,11 @@ Declined = signatures.Declined
 
 
 class WrongArguments(TypeError):
-    """A call that the activity does not take; says which argument, and why."""
+    """A call that the activity does not take; says which argument, and why. `why` is that alone, without the signature."""
+
+    def __init__(self, message: str, why: str = "") -> None:
+        super().__init__(message)
+        self.why = why or message
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,18 +118,17 @@ class Activity(Generic[R_co]):
         try:
             typed = self._arguments.validate_python(self._bind(args, kwargs))
         except ValidationError as error:
-            raise WrongArguments(f"{self.name}{self._signature}: {problems(error)}") from error
+            raise self._wrong(problems(error)) from error
         try:
             arguments: dict[str, Any] = self._arguments.dump_python(
                 typed, mode="json", by_alias=True
             )
         except (PydanticSerializationError, UnicodeError) as error:
-            raise WrongArguments(
-                f"{self.name}{self._signature}: the arguments cannot be stored as JSON ({worded(error)})"
-            ) from error
+            told = f"the arguments cannot be stored as JSON ({worded(error)})"
+            raise self._wrong(told) from error
         lost = lost_number(self._arguments, typed, arguments)
         if lost is not None:
-            raise WrongArguments(f"{self.name}{self._signature}: {lost}")
+            raise self._wrong(lost)
         return Action(self, arguments)
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -136,9 +139,24 @@ class Activity(Generic[R_co]):
         try:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise WrongArguments(f"{self.name}{self._signature}: {error}") from error
+            raise self._wrong(str(error)) from error
         bound.apply_defaults()
         return bound.arguments
+
+    def _wrong(self, why: str) -> WrongArguments:
+        return WrongArguments(f"{self.name}{self._signature}: {why}", why)
+
+    def schema(self) -> dict[str, Any]:
+        """The JSON schema of its arguments, an object, with the defaults of those that may be left out.
+
+        `PydanticInvalidForJsonSchema` where one of them has none.
+        """
+        schema = self._arguments.json_schema()
+        for parameter in self._signature.parameters.values():
+            known = schema.get("properties", {}).get(parameter.name)
+            if known is not None and parameter.default is not parameter.empty:
+                known["default"] = to_jsonable_python(parameter.default)
+        return schema
 
     def typed(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """The arguments as the function's own types."""

@@ -77,6 +77,11 @@ def overheard(text: str) -> None:
         inside.emission.add(text)
 
 
+def key_of_call() -> str:
+    """The idempotency key of the call whose body runs here, for what an activity calls and what has to tell calls apart."""
+    return _inside("key_of_call").beats.task.idempotency_key
+
+
 def progress(kind: type[T]) -> T | None:
     """The last progress that an earlier attempt told of, as this type; null where there is none.
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import inspect
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from typing import cast, overload
 
 from ...events.limits import KIB, PAYLOAD_MAX
 from ..activities.contracts import Read, Retry
@@ -14,7 +16,7 @@ from ..activities.definitions import Activity, activity
 from ..activities.inside import overheard
 from ..durations import Duration
 from .errors import FINAL, EmptyAnswer, Evidence, ModelFailed, Refused, StreamCut
-from .port import Answer, ChatMessage, Chunk, Model, Usage, joined
+from .port import Answer, ChatMessage, Chunk, Model, ToolModel, ToolSpec, Usage, joined
 
 QUEUE = "models"
 
@@ -37,9 +39,31 @@ TOLD_CHARACTERS_MAX = 200
 """How much of a refusal is repeated in the failure's message; more of it is in the evidence."""
 
 
+@overload
 def chat(
     model: Model,
     *,
+    name: str = ...,
+    queue: str = ...,
+    timeout: Duration = ...,
+    schedule_to_close: Duration = ...,
+    retry: Retry = ...,
+) -> Activity[Answer]: ...
+@overload
+def chat(
+    model: ToolModel,
+    *,
+    tools: Sequence[ToolSpec],
+    name: str = ...,
+    queue: str = ...,
+    timeout: Duration = ...,
+    schedule_to_close: Duration = ...,
+    retry: Retry = ...,
+) -> Activity[Answer]: ...
+def chat(
+    model: Model | ToolModel,
+    *,
+    tools: Sequence[ToolSpec] = (),
     name: str = "chat",
     queue: str = QUEUE,
     timeout: Duration = TIMEOUT_DEFAULT,
@@ -50,12 +74,15 @@ def chat(
 
     Two models in one app need two names. An attempt that ends without a whole answer fails, whatever it has heard:
     that is evidence (`evidence_of`), never part of a later answer. After a crash the model is asked again unless
-    the answer had reached the log.
+    the answer had reached the log. With `tools` the answer may hold `calls`; who makes them is the workflow's affair.
     """
+    told = tuple(tools)
+    if told:
+        check_takes_tools(model)
 
     async def ask(messages: list[ChatMessage]) -> Answer:
         """Asks the model once."""
-        return await answer_of(model, messages, limit_s=limit_s)
+        return await answer_of(model, messages, limit_s=limit_s, tools=told)
 
     made = activity(
         contract=Read(),
@@ -70,13 +97,33 @@ def chat(
     return made
 
 
-async def answer_of(model: Model, messages: Sequence[ChatMessage], *, limit_s: float) -> Answer:
+def check_takes_tools(model: object) -> None:
+    """`TypeError` where the model cannot be given tools."""
+    stream = getattr(model, "stream", None)
+    try:
+        taken = inspect.signature(stream).parameters if callable(stream) else {}
+    except ValueError:
+        return  # something built in, which does not say what it takes
+    if "tools" not in taken and not any(p.kind is p.VAR_KEYWORD for p in taken.values()):
+        raise TypeError(
+            f"model {getattr(model, 'name', model)!r} takes no tools: its stream needs them, as in "
+            "'def stream(self, messages, *, tools=())'"
+        )
+
+
+async def answer_of(
+    model: Model | ToolModel,
+    messages: Sequence[ChatMessage],
+    *,
+    limit_s: float,
+    tools: Sequence[ToolSpec] = (),
+) -> Answer:
     """One attempt: the whole answer, or a `ModelFailed` that carries what was heard."""
     heard = _Heard(model.name)
     scope = asyncio.timeout(limit_s)
     try:
         async with scope:
-            return _usable(await _listen(model, messages, heard))
+            return _usable(await _listen(_asked(model, messages, tools), heard))
     except ModelFailed as error:
         raise _with_evidence(error, heard) from None
     except OSError as error:  # TimeoutError is one
@@ -89,15 +136,24 @@ async def answer_of(model: Model, messages: Sequence[ChatMessage], *, limit_s: f
         raise _with_evidence(cut, heard) from None
 
 
-async def _listen(model: Model, messages: Sequence[ChatMessage], heard: _Heard) -> Answer:
-    async with aclosing(model.stream(messages)) as stream:
+def _asked(
+    model: Model | ToolModel, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]
+) -> AsyncGenerator[Chunk | Answer]:
+    """The stream; models of users know nothing of tools, so they are told of them only where there are some."""
+    if not tools:
+        return model.stream(messages)
+    return cast("ToolModel", model).stream(messages, tools=tools)
+
+
+async def _listen(stream: AsyncGenerator[Chunk | Answer], heard: _Heard) -> Answer:
+    async with aclosing(stream):
         async for part in stream:
             if isinstance(part, Answer):
                 heard.answered(part)
                 return part
             heard.add(part)
             overheard(part.text)
-    raise StreamCut(f"{model.name} stopped in the middle of its answer")
+    raise StreamCut(f"{heard.model} stopped in the middle of its answer")
 
 
 def _usable(answer: Answer) -> Answer:
@@ -105,7 +161,7 @@ def _usable(answer: Answer) -> Answer:
     if answer.finish == "refusal":
         told = answer.text.strip()[:TOLD_CHARACTERS_MAX] or "it gave no reason"
         raise Refused(f"{answer.model} declined to answer: {told}")
-    if not answer.text.strip():
+    if not answer.text.strip() and not answer.calls:
         raise EmptyAnswer(f"{answer.model} answered without a word (finish: {answer.finish})")
     return answer
 
@@ -133,11 +189,12 @@ class _Heard:
     def add(self, chunk: Chunk) -> None:
         """Takes note of a chunk; `StreamCut` where the answer becomes too long to be stored."""
         self.usage = chunk.usage or self.usage
-        if not chunk.text:
+        piece = chunk.text + chunk.arguments
+        if not piece:
             return
         self.chunks += 1
-        self.pieces.append(chunk.text)
-        self.size += len(chunk.text.encode("utf-8", "backslashreplace"))
+        self.pieces += [chunk.text] if chunk.text else []
+        self.size += len(piece.encode("utf-8", "backslashreplace"))
         if self.size > ANSWER_BYTES_MAX:
             raise StreamCut(
                 f"the answer of {self.model} is longer than {ANSWER_BYTES_MAX} bytes: limit its tokens"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Protocol
@@ -11,7 +12,7 @@ from weakref import WeakKeyDictionary
 from ..activities.hidden import Hidden
 from .errors import ModelFailed, StreamCut, Unreadable
 from .failing import failure_of, masked
-from .port import Answer, ChatMessage, Chunk
+from .port import Answer, ChatMessage, Chunk, ToolSpec
 
 IDLE_S_DEFAULT = 60.0
 """Between two pieces of an answer, and before the first: models that think first take their time."""
@@ -20,6 +21,11 @@ CONNECT_S_DEFAULT = 10.0
 
 OURS = frozenset({"model", "messages", "system", "stream", "stream_options"})
 """Fields of a request that the adapter itself fills in."""
+
+
+TOOL_NAME_MAX = 64
+
+_FOREIGN = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class Reading(Protocol):
@@ -64,11 +70,13 @@ class EndpointModel(ABC):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"
 
-    async def stream(self, messages: Sequence[ChatMessage]) -> AsyncGenerator[Chunk | Answer]:
+    async def stream(
+        self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = ()
+    ) -> AsyncGenerator[Chunk | Answer]:
         """See `Model.stream`."""
         client = await self._client()
         reading = self._reading()
-        async with await self._opened(client, messages) as events:
+        async with await self._opened(client, messages, tools) as events:
             try:
                 async for event in events:
                     chunk = reading.read(event)
@@ -96,7 +104,9 @@ class EndpointModel(ABC):
         """A client of it."""
 
     @abstractmethod
-    async def _request(self, client: Any, messages: Sequence[ChatMessage]) -> Any:
+    async def _request(
+        self, client: Any, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]
+    ) -> Any:
         """The stream of events that answers these messages."""
 
     @abstractmethod
@@ -130,9 +140,11 @@ class EndpointModel(ABC):
             Hidden().add(client.api_key)
         return client
 
-    async def _opened(self, client: Any, messages: Sequence[ChatMessage]) -> Any:
+    async def _opened(
+        self, client: Any, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]
+    ) -> Any:
         try:
-            return await self._request(client, messages)
+            return await self._request(client, messages, tools)
         except Exception as error:  # noqa: BLE001 see `stream`
             raise masked(failure_of(error, self.name), client.api_key) from None
 
@@ -143,6 +155,16 @@ class EndpointModel(ABC):
         if isinstance(error, ValueError | TypeError | AttributeError | LookupError):
             return Unreadable(f"{self.name} sent what cannot be read ({type(error).__name__})")
         return masked(failure_of(error, self.name, begun=True), client.api_key)
+
+
+def with_tools(options: Mapping[str, Any], tools: Sequence[Any]) -> dict[str, Any]:
+    """The options with these tools, as the endpoint wants them, behind those that the options name themselves."""
+    return {**options, "tools": [*options.get("tools", ()), *tools]} if tools else dict(options)
+
+
+def tool_name(name: str) -> str:
+    """The name as endpoints take it: models call tools that do not exist by names that would be refused when sent back."""
+    return _FOREIGN.sub("_", name)[:TOOL_NAME_MAX] or "_"
 
 
 def count(value: object) -> int | None:

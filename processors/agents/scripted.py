@@ -6,10 +6,11 @@ import inspect
 import re
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from .calls import written_arguments
 from .errors import RequestRejected
-from .port import Answer, ChatMessage, Chunk, Usage
+from .port import Answer, ChatMessage, Chunk, ToolCall, ToolSpec, Usage
 
 CHUNK_CHARACTERS = 8
 """About what an endpoint sends at a time."""
@@ -24,8 +25,10 @@ class Cut:
     text: str
 
 
-Reply = str | Answer | Cut | Exception
-"""What a script or a function gives: a text, a whole answer, a cut stream, or an exception to raise."""
+Reply = str | Answer | Cut | Exception | ToolCall | Sequence[ToolCall]
+"""What a script or a function gives: a text, a call of a tool or several, a whole answer, a cut stream, or an exception to
+raise. A call without an id is given one.
+"""
 
 
 class ScriptedModel:
@@ -48,8 +51,11 @@ class ScriptedModel:
         else:
             self._replies = iter(list(replies))
 
-    async def stream(self, messages: Sequence[ChatMessage]) -> AsyncGenerator[Chunk | Answer]:
-        """See `Model.stream`; `RequestRejected` where the script has nothing to say."""
+    async def stream(
+        self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = ()
+    ) -> AsyncGenerator[Chunk | Answer]:
+        """See `Model.stream`; `RequestRejected` where the script has nothing to say. It looks at no tools."""
+        del tools
         self.calls.append(list(messages))
         for part in _parts(self._reply(messages), self.name, messages):
             yield part
@@ -78,8 +84,11 @@ class FunctionModel:
         self.name = name
         self._function = function
 
-    async def stream(self, messages: Sequence[ChatMessage]) -> AsyncGenerator[Chunk | Answer]:
+    async def stream(
+        self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = ()
+    ) -> AsyncGenerator[Chunk | Answer]:
         """See `Model.stream`."""
+        del tools
         given = self._function(list(messages))
         reply = await given if inspect.isawaitable(given) else given
         for part in _parts(reply, self.name, messages):
@@ -89,12 +98,29 @@ class FunctionModel:
 def _parts(reply: Reply, name: str, messages: Sequence[ChatMessage]) -> Iterator[Chunk | Answer]:
     if isinstance(reply, Exception):
         raise reply.with_traceback(None)
-    text = reply if isinstance(reply, str) else reply.text
+    text = reply if isinstance(reply, str) else getattr(reply, "text", "")
     for start in range(0, len(text), CHUNK_CHARACTERS):
         yield Chunk(text[start : start + CHUNK_CHARACTERS])
     if isinstance(reply, Cut):
         return
-    yield reply if isinstance(reply, Answer) else Answer(text, name, _counted(messages, text))
+    answer = reply if isinstance(reply, Answer) else _answer(reply, name, messages)
+    for call in answer.calls:
+        yield Chunk("", arguments=written_arguments(call.arguments))
+    yield answer
+
+
+def _answer(
+    reply: str | ToolCall | Sequence[ToolCall], name: str, messages: Sequence[ChatMessage]
+) -> Answer:
+    if isinstance(reply, str):
+        return Answer(reply, name, _counted(messages, reply))
+    given = (reply,) if isinstance(reply, ToolCall) else tuple(reply)
+    calls = tuple(
+        call if call.id else replace(call, id=f"call-{len(messages)}-{n}")
+        for n, call in enumerate(given, start=1)
+    )
+    written = " ".join(f"{call.name} {written_arguments(call.arguments)}" for call in calls)
+    return Answer("", name, _counted(messages, written), "tool", calls)
 
 
 def _counted(messages: Sequence[ChatMessage], text: str) -> Usage:

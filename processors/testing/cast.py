@@ -80,10 +80,11 @@ def _provider_of(app: App) -> Provider[Any] | None:
     """The one that the modules of the workflows hold."""
     found: list[Provider[Any]] = []
     for workflow in (one for versions in app.workflows.values() for one in versions.values()):
-        function = inspect.unwrap(workflow.function)
-        for item in list(getattr(function, "__globals__", {}).values()):
-            if isinstance(item, Provider) and item not in found:
-                found.append(item)
+        functions = (workflow.function, *(one.function for one in workflow.activities))
+        for function in map(inspect.unwrap, functions):
+            for item in list(getattr(function, "__globals__", {}).values()):
+                if isinstance(item, Provider) and item not in found:
+                    found.append(item)
     if len(found) > 1:
         names = ", ".join(repr(one.name) for one in found)
         raise Misuse(f"the workflows' modules hold several providers, {names}: give credentials=…")

@@ -11,6 +11,7 @@ from pydantic import PydanticUndefinedAnnotation, PydanticUserError, TypeAdapter
 
 from ...events.state import MESSAGE
 from ..activities.declaring import check_name
+from ..activities.definitions import Activity
 from ..activities.signatures import Declined, check_stored, hints
 
 S = TypeVar("S")
@@ -41,7 +42,7 @@ class Message:
 
 
 class Workflow(Generic[S]):
-    """A turn's function with its name and version; made by `@workflow`."""
+    """A turn's function with its name and version; made by `@workflow`. `activities` are those that come with it."""
 
     def __init__(
         self,
@@ -57,6 +58,7 @@ class Workflow(Generic[S]):
         self.version = version
         self.versions = tuple(sorted(versions.items()))
         self.upgrade = upgrade
+        self.activities: tuple[Activity[Any], ...] = ()
         self.state_class = self._read_signature()
         self.state_type: TypeAdapter[S] = self._read_state()
         self.__doc__ = function.__doc__
@@ -120,16 +122,24 @@ def workflow(
     policy), for the record. `upgrade(stored, version)` makes this version's state of the JSON that another version has
     left, an older one or, after a step back, a newer one; without it every field must fit as it is.
     """
-    _check_bare(name)
-    check_name("workflow", name)
-    counted = _checked_version(name, version)
-    others = _checked_versions(name, versions)
-    _check_upgrade(name, upgrade)
+    counted, others = checked(name, version, versions, upgrade)
 
     def declare(function: Callable[..., Coroutine[Any, Any, S]]) -> Workflow[S]:
         return Workflow(function, name=name, version=counted, versions=others, upgrade=upgrade)
 
     return declare
+
+
+def checked(
+    name: str, version: object, versions: object, upgrade: object
+) -> tuple[int, dict[str, str]]:
+    """The version and the others, where a workflow can be declared with all of these; else `Declined`."""
+    _check_bare(name)
+    check_name("workflow", name)
+    counted = _checked_version(name, version)
+    others = _checked_versions(name, versions)
+    _check_upgrade(name, upgrade)
+    return counted, others
 
 
 def _check_bare(name: object) -> None:

@@ -1,7 +1,8 @@
-"""`wakeful.agents`: models behind one port, and the `chat` activity. No client library is loaded before its first call."""
+"""`wakeful.agents`: agents as workflows, models behind one port, and the `chat` activity. No client library is loaded before its first call."""
 
 from .processors.agents.anthropic_messages import AnthropicModel
 from .processors.agents.chat import chat
+from .processors.agents.conversation import Conversation
 from .processors.agents.errors import (
     FINAL,
     ClientMissing,
@@ -17,17 +18,29 @@ from .processors.agents.errors import (
     Unreadable,
     evidence_of,
 )
+from .processors.agents.loop import AgentLoop
 from .processors.agents.openai_compatible import OpenAIModel
-from .processors.agents.port import Answer, ChatMessage, Chunk, Model, Usage
+from .processors.agents.port import (
+    Answer,
+    ChatMessage,
+    Chunk,
+    Model,
+    ToolCall,
+    ToolModel,
+    ToolSpec,
+    Usage,
+)
 from .processors.agents.scripted import Cut, FunctionModel, ScriptedModel
 
 __all__ = [
     "FINAL",
+    "AgentLoop",
     "Answer",
     "AnthropicModel",
     "ChatMessage",
     "Chunk",
     "ClientMissing",
+    "Conversation",
     "Cut",
     "EmptyAnswer",
     "EndpointFailed",
@@ -41,6 +54,9 @@ __all__ = [
     "RequestRejected",
     "ScriptedModel",
     "StreamCut",
+    "ToolCall",
+    "ToolModel",
+    "ToolSpec",
     "Unreachable",
     "Unreadable",
     "Usage",

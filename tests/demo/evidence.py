@@ -5,6 +5,7 @@ from dataclasses import replace
 from wakeful.deploy.demo.messages import Incoming
 from wakeful.deploy.demo.papers import CallLine, Letter
 from wakeful.deploy.demo.payments import Charge
+from wakeful.deploy.demo.refund_desk.desk import refund_desk
 from wakeful.deploy.demo.report import Evidence, Kill, Promises
 from wakeful.events import records as r
 from wakeful.events.payloads import json_payload
@@ -60,7 +61,7 @@ class Session:
         call = f"call-{message.line}"
         self.calls.append(CallLine("start", call, self.key(1), self.at_ms + 1, 7))
         self.calls.append(CallLine("end", call, self.key(1), self.at_ms + 2, 7))
-        self.runs(1, "judge", {"kind": "refund", "call": call})
+        self.runs(1, refund_desk.thinks.name, {"text": "", "model": "m", "id": call})
 
     def ends(self, step: int, decision: str) -> None:
         self.add(r.ReplySent(self.turn, step, payload({"decision": decision, "text": "x"})))

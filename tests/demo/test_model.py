@@ -1,24 +1,23 @@
-"""The scripted model, and the port to an OpenAI-compatible endpoint."""
+"""The script that plays the model, call by call, and the setting that puts an endpoint in its place."""
 
 import asyncio
-import json
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from wakeful.deploy.demo.messages import own_messages
-from wakeful.deploy.demo.model import (
-    EndpointModel,
-    ModelFailed,
+from wakeful.agents import (
+    ChatMessage,
+    Cut,
+    OpenAIModel,
     ScriptedModel,
-    model_from,
-    read_verdict,
+    StreamCut,
+    ToolCall,
+    chat,
 )
-
-
-def response(content: str) -> bytes:
-    return json.dumps({"choices": [{"message": {"content": content}}]}).encode()
+from wakeful.deploy.demo.messages import own_messages
+from wakeful.deploy.demo.model import NotedModel, decide, model_from, thought, verdict
+from wakeful.deploy.demo.papers import Papers
+from wakeful.deploy.demo.refund_desk.desk import Reply
+from wakeful.testing import attempt
 
 
 @pytest.mark.parametrize(
@@ -35,9 +34,9 @@ def response(content: str) -> bytes:
     ],
 )
 def test_the_script_sorts_by_what_is_written(text: str, kind: str) -> None:
-    first = asyncio.run(ScriptedModel().judge(text))
-    assert first.kind == kind
-    assert asyncio.run(ScriptedModel().judge(text)) == first
+    assert verdict(text).kind == kind
+    first = asyncio.run(thought([ChatMessage("user", text)]))
+    assert asyncio.run(thought([ChatMessage("user", text)])) == first
 
 
 @pytest.mark.parametrize(
@@ -53,102 +52,102 @@ def test_the_script_sorts_by_what_is_written(text: str, kind: str) -> None:
     ],
 )
 def test_the_script_reads_the_order_s_number(text: str, earlier: str, order_id) -> None:
-    assert ScriptedModel.verdict(text, earlier).order_id == order_id
+    assert verdict(text, earlier).order_id == order_id
 
 
 def test_a_number_answers_what_was_asked_back() -> None:
-    assert ScriptedModel.verdict("1011", "I want my money back").kind == "refund"
-    assert ScriptedModel.verdict("1011").kind == "other"
-    assert ScriptedModel.verdict("Thank you!", "I want my money back").kind == "other"
+    assert verdict("1011", "I want my money back").kind == "refund"
+    assert verdict("1011").kind == "other"
+    assert verdict("Thank you!", "I want my money back").kind == "other"
 
 
 def test_the_demo_s_own_messages_are_of_every_kind() -> None:
-    kinds = [ScriptedModel.verdict(message.text).kind for message in own_messages()]
+    kinds = [verdict(message.text).kind for message in own_messages()]
     assert min(kinds.count(kind) for kind in ("refund", "complaint", "question", "other")) >= 3
 
 
-def test_a_fenced_answer_is_read() -> None:
-    verdict = read_verdict(response('```json\n{"kind": "refund", "answer": "ok"}\n```'))
-    assert (verdict.kind, verdict.answer) == ("refund", "ok")
+ORDER = '{"id": "1009", "item": "sofa", "cents": 64900}'
+LETTER = "We have paid back 649.00 for your sofa, order 1009."
+
+
+def after(*results: tuple[str, str]) -> ToolCall:
+    """What the script wants after these tools and their results."""
+    messages = [ChatMessage("system", "x"), ChatMessage("user", "Refund order 1009.")]
+    for name, result in results:
+        messages.append(ChatMessage("assistant", "", (ToolCall("c", name, {}),)))
+        messages.append(ChatMessage("tool", result, call_id="c"))
+    return decide(messages)
 
 
 @pytest.mark.parametrize(
-    "raw",
+    ("results", "name", "arguments"),
     [
-        b"",
-        b"[]",
-        b'{"choices": []}',
-        b'{"choices": [{"message": {"content": null}}]}',
-        response("no object"),
-        response('{"kind": "gift", "answer": "x"}'),
-        response('{"kind": "refund", "answer": ""}'),
-        response('{"kind": "refund"'),
+        ([], "find_order", {"order_id": "1009"}),
+        ([("find_order", ORDER)], "refund", {"order_id": "1009", "cents": 64_900}),
+        (
+            [("find_order", ORDER), ("refund", "ch_1")],
+            "write_letter",
+            {"text": f"{LETTER} Our reference is ch_1."},
+        ),
+        (
+            [
+                ("find_order", ORDER),
+                ("refund", 'sue has changed the arguments to {"cents": 500}.\nch_1'),
+            ],
+            "write_letter",
+            {"text": f"{LETTER.replace('649.00', '5.00')} Our reference is ch_1."},
+        ),
+        (
+            [("find_order", ORDER), ("refund", "ch_1"), ("write_letter", "name")],
+            "answer",
+            {"decision": "refunded", "text": LETTER},
+        ),
     ],
 )
-def test_an_answer_that_is_none_fails_the_call(raw: bytes) -> None:
-    with pytest.raises(ModelFailed):
-        read_verdict(raw)
+def test_the_script_goes_from_the_order_to_the_answer(results, name, arguments) -> None:
+    call = after(*results)
+    assert (call.name, call.arguments) == (name, arguments)
+
+
+@pytest.mark.parametrize(
+    ("results", "decision"),
+    [
+        ([("find_order", "null")], "asked back"),
+        ([("find_order", "Failed (ShopClosed): no answer")], "asked back"),
+        ([("find_order", ORDER), ("refund", "Not carried out: sue declined it.")], "declined"),
+        ([("find_order", ORDER), ("refund", "Failed (PaymentsUnavailable): no")], "declined"),
+        (
+            [("find_order", ORDER), ("refund", "Not carried out: order 1009 was refunded before.")],
+            "answered",
+        ),
+    ],
+)
+def test_the_script_answers_honestly_where_nothing_was_paid(results, decision) -> None:
+    call = after(*results)
+    assert call.name == "answer"
+    assert Reply.model_validate(call.arguments).decision == decision
 
 
 def test_the_environment_chooses_the_model() -> None:
-    assert model_from({}).name == "scripted-1"
-    chosen = model_from({"WAKEFUL_MODEL": "http://localhost:1/v1/", "WAKEFUL_MODEL_NAME": "m"})
-    assert isinstance(chosen, EndpointModel)
-    assert (chosen.url, chosen.name) == ("http://localhost:1/v1/chat/completions", "m")
+    assert model_from({}).name == "scripted-2"
+    given = {"WAKEFUL_MODEL": "http://localhost:1/v1/chat/completions", "WAKEFUL_MODEL_NAME": "m"}
+    chosen = model_from(given)
+    assert isinstance(chosen, OpenAIModel)
+    assert (chosen.name, chosen._base_url) == ("m", "http://localhost:1/v1")
     with pytest.raises(ValueError, match="WAKEFUL_MODEL=file"):
         model_from({"WAKEFUL_MODEL": "file:///etc/passwd"})
     with pytest.raises(ValueError, match="WAKEFUL_MODEL_NAME is not"):
         model_from({"WAKEFUL_MODEL": "http://localhost:1"})
 
 
-class Endpoint(BaseHTTPRequestHandler):
-    """Answers what its server was given, and remembers what it was asked."""
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.asked.append((self.path, self.headers["Authorization"], json.loads(body)))
-        status, answer = self.server.answer
-        self.send_response(status)
-        self.end_headers()
-        self.wfile.write(answer)
-
-    def log_message(self, *_args) -> None:
-        pass
-
-
-@pytest.fixture
-def endpoint():
-    server = HTTPServer(("127.0.0.1", 0), Endpoint)
-    server.asked, server.answer = [], (200, response('{"kind": "question", "answer": "42"}'))
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-def test_an_endpoint_is_asked_in_its_own_words(endpoint) -> None:
-    model = EndpointModel(f"http://127.0.0.1:{endpoint.server_port}/v1", "some-model", "secret")
-    assert asyncio.run(model.judge("what?")).answer == "42"
-    asyncio.run(model.judge("7", "what was before"))
-    path, authorization, body = endpoint.asked[0]
-    assert (path, authorization) == ("/v1/chat/completions", "Bearer secret")
-    assert body["model"] == "some-model"
-    assert body["messages"][1:] == [{"role": "user", "content": "what?"}]
-    assert [said["content"] for said in endpoint.asked[1][2]["messages"][1:]] == [
-        "what was before",
-        "7",
-    ]
-
-
-def test_an_endpoint_that_refuses_fails_the_call(endpoint) -> None:
-    model = EndpointModel(f"http://127.0.0.1:{endpoint.server_port}", "m", "")
-    endpoint.answer = (429, b"slow down")
-    with pytest.raises(ModelFailed, match="answered 429"):
-        asyncio.run(model.judge("what?"))
-
-
-def test_an_endpoint_that_is_not_there_fails_the_call() -> None:
-    with pytest.raises(ModelFailed, match="cannot be reached"):
-        asyncio.run(EndpointModel("http://127.0.0.1:9", "m", "").judge("what?"))
+def test_each_call_is_noted_and_its_answer_names_it(tmp_path) -> None:
+    papers = Papers(tmp_path)
+    model = NotedModel(ScriptedModel([Cut("We wi"), "We will."]), lambda: papers)
+    asks = chat(model, name="asks").function
+    with attempt(), pytest.raises(StreamCut):
+        asyncio.run(asks([ChatMessage("user", "hi")]))
+    with attempt():
+        answer = asyncio.run(asks([ChatMessage("user", "hi")]))
+    assert [line.at for line in papers.calls()] == ["start", "failed", "start", "end"]
+    assert {line.key for line in papers.calls()} == {"test/test/1/1"}
+    assert answer.id == papers.calls()[-1].call

@@ -45,6 +45,12 @@ def test_every_snippet_runs_after_the_ones_above_it(shown: ModuleType) -> None:
     assert shown.ask.contract == Read()
 
 
+def test_a_model_that_is_told_of_tools_calls_them(shown: ModuleType) -> None:
+    answer = asyncio.run(shown.caller.function([ChatMessage("user", "Where is order 7?")]))
+    assert [(call.name, call.arguments) for call in answer.calls] == [("find_order", {"id": "7"})]
+    assert answer.finish == "tool"
+
+
 def test_the_workflow_asks_says_and_counts(shown: ModuleType) -> None:
     hand = Hand(shown.talk, shown.ask, workflow="talk")
     assert kinds(hand.open("a refund, please"))[-1] == "ActivityRequested"

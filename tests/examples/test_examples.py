@@ -15,11 +15,13 @@ from wakeful.deploy.settings import load_settings
 from wakeful.deploy.supervisor import Supervisor
 from wakeful.events.log.kafka import KafkaLog
 from wakeful.processors.app import load_app
+from wakeful.testing import rehearse
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LINES_MAX = {
     "plain_kafka.py": 64,
     "hello.py": 25,
+    "agent.py": 25,
     "refund_desk/__init__.py": 10,
     "refund_desk/desk.py": 160,
     "refund_desk/shop.py": 70,
@@ -125,6 +127,25 @@ def test_the_plain_example_says_what_to_start_where_nothing_answers(tmp_path: Pa
         )
     assert done.returncode == 1
     assert f"no answer from kafka at {broker}: start it with `wakeful up`" in done.stderr
+
+
+def test_the_agent_asks_the_model_that_the_environment_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AGENT_MODEL", "m-1")
+    named = load_app(str(EXAMPLES / "agent.py")).workflows["agent"][1]
+    assert ("model", "m-1") in named.versions
+
+
+def test_the_agent_looks_asks_pays_and_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AGENT_MODEL", raising=False)
+    session = rehearse(str(EXAMPLES / "agent.py"))
+    session.send("it came broken")
+    session.approve(by="sue")
+    session.send("and once more")
+    session.reject(by="sue")
+    assert session.replies == ["It is on its way.", "I may not do that."]
+    assert [call.arguments for call in session.calls("pay_back")] == [{"cents": 25_000}]
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from wakeful.deploy.auditing.exported import About, write_export
+from wakeful.deploy.demo.model import decide
 from wakeful.events.headers import record_headers
 from wakeful.events.keys import session_key
 from wakeful.events.log.protocol import Record
@@ -97,30 +98,62 @@ def approvals(begin: Callable[..., Any]) -> Iterator[Any]:
 def refund_desk(begin: Callable[..., Any]) -> Iterator[Any]:
     """Small and large, asked back about, an answer, a model that fails, and a wait that is still open."""
 
-    def judge(text: str, earlier: str, *, key: str) -> dict[str, Any]:
-        order = "1009" if "1009" in text else "2000" if "2000" in text else ""
-        kind = "question" if "when" in text else "refund"
-        return {"kind": kind, "order_id": order, "answer": "soon", "call": "m1"}
+    def thinks(messages: list[Any]) -> dict[str, Any]:
+        call = decide(messages)
+        made = [{"id": "", "name": call.name, "arguments": call.arguments}]
+        return {"text": "", "model": "m-1", "calls": made}
 
-    def find_order(order_id: str, customer: str) -> dict[str, Any]:
-        cents = 2_500 if order_id == "1009" else 99_000
-        return {"id": order_id, "customer": customer, "item": "lamp", "cents": cents}
+    def find_order(order_id: str, customer: str) -> dict[str, Any] | None:
+        known = {"1009": 2_500, "2000": 99_000}
+        order = {"id": order_id, "customer": customer, "item": "lamp"}
+        return {**order, "cents": known[order_id]} if order_id in known else None
 
-    fakes = {"judge": judge, "find_order": find_order, "refund": "c1", "write_letter": "letter"}
+    model = "refund-desk.v2.model"
+    fakes = {model: thinks, "find_order": find_order, "refund": "c1", "write_letter": "letter"}
     session = begin(activities=fakes)
-    for text in ("refund 1009", "refund it", "when does it open?", "refund 1009"):
+    texts = ("refund order 1009", "refund it", "when does it open?", "refund order 1009")
+    for text in (*texts, "refund order 3000"):
         session.send({"text": text, "customer": "ivo"})
-    session.fail_next("judge", message="no model")
-    session.send({"text": "refund 2000", "customer": "ivo"})
+    session.fail_next(model, message="no model")
+    session.send({"text": "refund order 2000", "customer": "ivo"})
     session.skip("3s")
     session.approve(by="sue")
     yield session
     waits = begin(activities=fakes)
-    waits.send({"text": "refund 2000", "customer": "ann"})
+    waits.send({"text": "refund order 2000", "customer": "ann"})
     yield waits
 
 
+def agent(begin: Callable[..., Any]) -> Iterator[Any]:
+    """Calls that are made, granted, answered and wrong, a message meanwhile, a summary, a wait that is open, a model that fails."""
+
+    def said(text: str, *names: str, tokens: int = 9) -> dict[str, Any]:
+        given = {"pay_back": {"cents": 5}}
+        made = [{"id": "", "name": name, "arguments": given.get(name, {})} for name in names]
+        usage = {"input_tokens": tokens, "output_tokens": 9}
+        return {"text": text, "model": "m-1", "usage": usage, "finish": "stop", "calls": made}
+
+    calls = said("", "last_order", "pay_back", "nothing", tokens=50_000)
+    looking = [said("", "last_order") for _ in range(8)]
+    script = [*looking, calls, said("a summary"), said("", "pay_back"), said("done")]
+    fakes = {"last_order": "a lamp", "pay_back": "paid"}
+    session = begin(activities={**fakes, "agent.v1.model": script})
+    session.send("it came broken")
+    session.send("by the way")
+    session.approve(by="sue")
+    session.respond("once is enough", by="sue")
+    yield session
+    waits = begin(activities={**fakes, "agent.v1.model": [said("", "pay_back")]})
+    waits.send("it came broken")
+    yield waits
+    fails = begin(activities={**fakes, "agent.v1.model": RuntimeError("no model")})
+    fails.send("hello")
+    fails.skip("1m")
+    yield fails
+
+
 PLAYED: dict[str, Play] = {
+    "examples/agent.py": agent,
     "examples/hello.py": hello,
     "examples/saga.py": saga,
     "examples/contracts.py": contracts,

@@ -69,6 +69,8 @@ class Kind:
     overloaded: str
     counted: Usage
     """What is known of the tokens where a stream is cut."""
+    names: str
+    """The endpoint's id of its answer."""
 
 
 KINDS = [
@@ -81,6 +83,7 @@ KINDS = [
         limit="length",
         overloaded=events({"error": {"message": "Overloaded", "type": "server_error"}})[0],
         counted=Usage(),
+        names="c",
     ),
     Kind(
         "anthropic",
@@ -94,6 +97,7 @@ KINDS = [
             names=True,
         )[0],
         counted=Usage(9, 1),
+        names="m",
     ),
 ]
 
@@ -127,7 +131,8 @@ def asked(kind, endpoint):
 
 def test_a_stream_becomes_one_answer(kind, endpoint, asked):
     endpoint.says(Says(kind.tells("Good ", "morn", "ing \U0001f600")))
-    assert asked("hi") == Answer("Good morning \U0001f600", "m-1-0612", Usage(9, 4), "stop")
+    wanted = Answer("Good morning \U0001f600", "m-1-0612", Usage(9, 4), "stop", (), kind.names)
+    assert asked("hi") == wanted
 
 
 def test_the_request_is_what_the_endpoint_documents(kind, endpoint, asked):
