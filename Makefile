@@ -75,8 +75,8 @@ chaos: install  ## inflict faults by seed on a cluster of its own under load, an
 chaos-slice: install  ## the same for half a minute, with a fixed seed and the short faults
 	$(BIN)/python -m tests.chaos --minutes 0.5 --seed 1 --short
 
-chaos-tests: install  ## the tests of kills and outages in their long form: KILLS=200 SEED=…
-	WAKEFUL_CHAOS_KILLS=$(KILLS) WAKEFUL_CHAOS_SEED=$(SEED) $(BIN)/python -m pytest -q tests/chaos
+chaos-tests: install  ## the tests of kills and outages in their long form, and 10,000 parked sessions: KILLS=200 SEED=…
+	WAKEFUL_CHAOS_KILLS=$(KILLS) WAKEFUL_CHAOS_SEED=$(SEED) $(BIN)/python -m pytest -q tests/chaos tests/processors/test_memory.py
 	WAKEFUL_ROLLING_SESSIONS=200 $(BIN)/python -m pytest -q tests/deploy/test_rolling_live.py
 	WAKEFUL_CANCELLED_SESSIONS=5000 $(BIN)/python -m pytest -q tests/deploy/test_saga_live.py
 
