@@ -31,8 +31,6 @@ TRACEPARENT = "traceparent"
 BATCH = "wakeful_batch"
 BATCH_COUNT = "wakeful_batch_count"
 DEAD = "wakeful_dlq_"
-KEY_HEADER = "wakeful_key"
-"""Of a command: the id of the key that signed it; see `commands/signatures.py`."""
 
 CONTENT_TYPE = b"application/avro"
 SOURCE = b"wakeful"

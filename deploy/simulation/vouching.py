@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ...commands import models as m
 from ...commands.actors import WORKER
-from ...events.headers import KEY_HEADER, dead_letter_in
+from ...events.headers import dead_letter_in
 from ...events.log.protocol import Record
 from ...events.records import Event
+from ...events.signed import KEY_HEADER
 from ...processors.simulation.forgers import FORGED
 from ...processors.simulation.keyless import ended_at_ms
 from ...projections.audit import Evidence

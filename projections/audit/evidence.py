@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...events.errors import Transient, Undecodable
-from ...events.headers import KEY_HEADER
 from ...events.log.protocol import EndOfPartition, Headers, Isolation, Log, Place, Record
+from ...events.signed import KEY_HEADER
 from ...events.topics import Topics
 from ..rows import Key, Rows
 from ..views import Gap
