@@ -7,7 +7,8 @@ import pytest
 from wakeful.commands import models as m
 from wakeful.commands.wire import encode_command
 from wakeful.events import records as r
-from wakeful.events.headers import DEAD, KEY_HEADER
+from wakeful.events.headers import DEAD
+from wakeful.events.signed import KEY_HEADER
 from wakeful.projections.rows import LEDGER, SESSIONS, TIMERS
 
 S = ("acme", "s1")
