@@ -24,6 +24,7 @@ from wakeful.deploy.exits import Stopped
 from wakeful.deploy.settings import Settings
 from wakeful.deploy.stack import Endpoints, Stack, StackError, native_kafka
 from wakeful.deploy.supervisor import Supervisor
+from wakeful.events.log.kafka import KafkaLog
 from wakeful.projections.queries import Queries
 
 ROOT = Path(__file__).parents[2]
@@ -217,7 +218,9 @@ def cluster(folder: Path, seed: int, mutant: str | None = None) -> Iterator[Clus
         ending.callback(rig.close)
         one = Cluster(stack, found, proxy, rig, clock, seed)
         one.payments = service
-        one.observer = Observer(found.kafka, rig.topics.events, PARTITIONS)
+        one.observer = Observer(
+            KafkaLog(found.kafka, client_id="observer"), rig.topics.events, PARTITIONS
+        )
         through = rig.settings.model_copy(update={"kafka": proxy.address})
         one.through = through
         environ = {

@@ -41,7 +41,7 @@ Inflict = Callable[[Cluster], None]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """`row` is that of the table of faults in docs/chaos.md; `is_long` takes half a minute or more."""
+    """What it is called in the table, and how it is inflicted; `is_long` takes half a minute or more."""
 
     name: str
     inflict: Inflict

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from time import monotonic
 
 from wakeful.deploy.telling.reading import to_the_end
 from wakeful.events.codec import decode_event
 from wakeful.events.errors import Transient
-from wakeful.events.log.kafka import KafkaLog
-from wakeful.events.log.protocol import Isolation, LogFault, Place, Record
+from wakeful.events.log.protocol import Isolation, Log, LogFault, Place, Record
 
 Seen = dict[tuple[str, str, int], tuple[int, int, bytes]]
 """By tenant, session and number: partition, offset and the value."""
 
 AGAIN_S = 0.5
+CATCHES_UP_S = 30.0
 POLL_MS = 200
 
 
 class Observer:
     """Runs in a thread of its own, on clients of its own, from the first event on."""
 
-    def __init__(self, kafka: str, topic: str, partitions: int) -> None:
-        self._log = KafkaLog(kafka, client_id="observer")
+    def __init__(self, log: Log, topic: str, partitions: int) -> None:
+        """`log` is nobody else's, and closed with `stop`."""
+        self._log = log
         self._positions = {Place(topic, number): 0 for number in range(partitions)}
         self._topic, self._partitions = topic, partitions
         self._last: dict[tuple[str, str], int] = {}
@@ -33,34 +35,42 @@ class Observer:
         self._thread.start()
 
     def stop(self) -> list[str]:
-        """Reads the topic anew, and tells what differs from what was seen, with all that was told before."""
+        """Reads the topic anew once all is quiet, and tells what differs from what was seen, with all that was told before."""
+        again = dict(self._all())
+        limit = monotonic() + CATCHES_UP_S
+        while again.keys() - self.seen.keys() and self._thread.is_alive() and monotonic() < limit:
+            self._over.wait(AGAIN_S)
         self._over.set()
         self._thread.join()
-        try:
-            again = dict(self._all())
-        finally:
-            self._log.close()
+        self._log.close()
         for key in again.keys() | self.seen.keys():
             now, then = again.get(key), self.seen.get(key)
-            if then is None and now is not None:
-                continue  # committed after the last look
             if now != then:
-                self.told.append(f"event {key} was seen, and is not there as it was")
+                self.told.append(
+                    f"event {key} was seen at {then and then[:2]}, and is at {now and now[:2]}"
+                )
         return self.told
 
     def _run(self) -> None:
-        while not self._over.is_set():
-            reader = self._log.reader(Isolation.COMMITTED)
-            try:
-                reader.assign(self._positions)
-                while not self._over.is_set():
-                    for item in reader.poll(500, POLL_MS):
-                        if isinstance(item, Record):
-                            self._see(item)
-            except (LogFault, Transient):
-                self._over.wait(AGAIN_S)
-            finally:
-                reader.close()
+        try:
+            while not self._over.is_set():
+                self._read()
+        except Exception as error:
+            self.told.append(f"the observer broke off: {error!r}")
+
+    def _read(self) -> None:
+        """Until the log cannot be read; then the next reader goes on from there."""
+        reader = self._log.reader(Isolation.COMMITTED)
+        try:
+            reader.assign(self._positions)
+            while not self._over.is_set():
+                for item in reader.poll(500, POLL_MS):
+                    if isinstance(item, Record):
+                        self._see(item)
+        except (LogFault, Transient):
+            self._over.wait(AGAIN_S)
+        finally:
+            reader.close()
 
     def _see(self, record: Record) -> None:
         place = Place(record.topic, record.partition)
