@@ -9,12 +9,13 @@ import secrets
 import shutil
 import signal
 import sys
+import traceback
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
 
 from tests.chaos.page import table_of, write_page
-from tests.chaos.run import Result, run
+from tests.chaos.run import Result, Say, run
 from wakeful.deploy.stack.stack import stack_home
 
 RUN_S = 240.0
@@ -41,15 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         say(f"seed {seed}, {seconds:.0f} s, logs in {folder}")
-        result = run(
-            seed,
-            seconds,
-            folder,
-            say=say,
-            only=options.faults,
-            short=options.short,
-            mutant=options.mutant,
-        )
+        result = _run(seed, seconds, folder, options, say)
         results.append(result)
         left_s -= seconds
         if result.holds and not options.keep:
@@ -62,6 +55,22 @@ def main(arguments: list[str] | None = None) -> int:
     if options.write is not None and all(result.holds for result in results):
         write_page(options.write, results, datetime.now(UTC).date().isoformat())
     return 0 if all(result.holds for result in results) else 1
+
+
+def _run(seed: int, seconds: float, folder: Path, options: argparse.Namespace, say: Say) -> Result:
+    """One run; what broke it off is a finding, and can be repeated like any other."""
+    try:
+        return run(
+            seed,
+            seconds,
+            folder,
+            say=say,
+            only=options.faults,
+            short=options.short,
+            mutant=options.mutant,
+        )
+    except Exception:
+        return Result(seed, violations=[f"the run broke off: {traceback.format_exc()}"])
 
 
 def _tell(result: Result, folder: Path, seconds: float, options: argparse.Namespace) -> None:
