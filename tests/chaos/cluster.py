@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from random import Random
@@ -25,6 +25,7 @@ from wakeful.deploy.settings import Settings
 from wakeful.deploy.stack import Endpoints, Stack, StackError, native_kafka
 from wakeful.deploy.supervisor import Supervisor
 from wakeful.events.log.kafka import KafkaLog
+from wakeful.events.log.protocol import Place
 from wakeful.projections.queries import Queries
 
 ROOT = Path(__file__).parents[2]
@@ -164,12 +165,12 @@ class Cluster:
         """A client of the Redis-compatible server."""
         return redis.Redis.from_url(self.found.redis, socket_timeout=5)
 
-    def views_are_at(self, ends: dict[object, int]) -> bool:
+    def views_are_at(self, ends: Mapping[Place, int]) -> bool:
         """Whether the views have come to these ends; false also where nobody answers."""
         settings = self.rig.settings
         with suppress(Exception), Queries(settings.postgres_url, settings.namespace) as asked:
             positions = asked.positions()
-            return all(positions.get(place, 0) >= end for place, end in ends.items())  # type: ignore[call-overload]
+            return all(positions.get(place, 0) >= end for place, end in ends.items())
         return False
 
     def heal(self) -> None:

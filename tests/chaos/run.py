@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
+from typing import IO
 
 from tests.chaos.accounts import ONCE
 from tests.chaos.cluster import PARTITIONS, Cluster, cluster
@@ -116,7 +117,7 @@ class _Faults(threading.Thread):
         faults: Iterator[Fault],
         until_s: float,
         result: Result,
-        journal: object,
+        journal: IO[str],
         say: Say,
     ) -> None:
         super().__init__(name="faults", daemon=True)
@@ -157,13 +158,13 @@ class _Faults(threading.Thread):
         met = Met(fault.name, healed_s - began_s, first_s, all_s, monotonic() - healed_s, wrong)
         self._result.faults.append(met)
         told = {"fault": fault.name, "all_s": round(all_s, 2), "wrong": wrong}
-        print(json.dumps(told), file=self._journal, flush=True)  # type: ignore[call-overload]
+        print(json.dumps(told), file=self._journal, flush=True)
         self._say(
             f"{fault.name}: all go on after {all_s:.1f} s{f'; WRONG: {wrong}' if wrong else ''}"
         )
 
 
-def _ends_of_events(c: Cluster) -> dict[object, int]:
+def _ends_of_events(c: Cluster) -> dict[Place, int]:
     topic = c.rig.topics.events
     places = [Place(topic, number) for number in range(PARTITIONS)]
     ends = c.rig.log.ends(places, Isolation.COMMITTED)
