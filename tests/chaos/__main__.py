@@ -16,7 +16,7 @@ from time import monotonic
 
 from tests.chaos.page import table_of, write_page
 from tests.chaos.run import Result, Say, run
-from wakeful.deploy.stack.stack import stack_home
+from wakeful.deploy.stack.stack import Stack, stack_home
 
 RUN_S = 240.0
 """Of one run; a longer time is given to several, each with a cluster and a seed of its own."""
@@ -39,14 +39,14 @@ def main(arguments: list[str] | None = None) -> int:
     while left_s > 0:
         seconds = left_s if left_s < RUN_S * 1.5 else RUN_S
         folder = stack_home(os.environ).absolute() / "chaos" / str(seed)
-        shutil.rmtree(folder, ignore_errors=True)
+        _clear(folder)
         folder.mkdir(parents=True)
         say(f"seed {seed}, {seconds:.0f} s, logs in {folder}")
         result = _run(seed, seconds, folder, options, say)
         results.append(result)
         left_s -= seconds
         if result.holds and not options.keep:
-            shutil.rmtree(folder, ignore_errors=True)
+            _clear(folder)
         if not result.holds:
             _tell(result, folder, seconds, options)
             break
@@ -55,6 +55,12 @@ def main(arguments: list[str] | None = None) -> int:
     if options.write is not None and all(result.holds for result in results):
         write_page(options.write, results, datetime.now(UTC).date().isoformat())
     return 0 if all(result.holds for result in results) else 1
+
+
+def _clear(folder: Path) -> None:
+    """Removes what a run has left, also where its database lies elsewhere."""
+    Stack(folder / "stack", environ={}).reset()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _run(seed: int, seconds: float, folder: Path, options: argparse.Namespace, say: Say) -> Result:
