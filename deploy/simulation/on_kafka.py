@@ -72,7 +72,6 @@ _SAME = "one kind of clock, order or code is in every run, so that nothing diffe
 
 NO_RANDOM_MOMENT = (
     "no refold after an unknown commit",
-    "commits again on the same producer",
     "writes the store before the commit",
     "restores to the last stable offset",
     "does not wait for pending offsets",
@@ -83,6 +82,19 @@ NO_RANDOM_MOMENT = (
 
 ENGINE_OTHERS: Mapping[str, Note] = {
     **_named("seldom", _MOMENT, *NO_RANDOM_MOMENT),
+    **_named(
+        "no",
+        "it is planted in the log or the views in memory, which are not there",
+        "commits again on the same producer",
+        "projector without position guard",
+    ),
+    **_named("no", "the load asks before it runs what is gated", "opens every gate"),
+    **_named(
+        "seldom",
+        "commands come twice only where an answer was lost, and results in another order only where a replay is cut",
+        "forgets which commands it has seen",
+        "replays by key, not in the log's order",
+    ),
     **_named(
         "no",
         _SAME,
