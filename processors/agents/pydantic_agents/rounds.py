@@ -7,7 +7,7 @@ that the model reads. What a hook of the user's raises holds the session, as in 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, Literal, Protocol
 
@@ -32,7 +32,7 @@ STRETCH_REQUESTS = 4
 class Durable(Protocol):
     """What a turn needs to know of its agent; see `DurableAgent`."""
 
-    tools: Mapping[str, Known]
+    tools: dict[str, Known]
     asks: Activity[Step]
     on_uncertain: Literal["wait", "raise"]
 

@@ -219,10 +219,14 @@ async def _call(
     except UnexpectedModelBehavior as error:  # the tool allows no retries, and asked for one
         if error.__cause__ is None:
             raise
-        retry = RetryInfo(cause="model_retry", attempt=1, max_retries=0)
-        told = str(error.__cause__)
         return [
-            ToolReturnPart(call.tool_name, told, call.tool_call_id, outcome="retried", retry=retry)
+            ToolReturnPart(
+                call.tool_name,
+                str(error.__cause__),
+                call.tool_call_id,
+                outcome="retried",
+                retry=RetryInfo(cause="model_retry", attempt=1, max_retries=0),
+            )
         ]
 
 

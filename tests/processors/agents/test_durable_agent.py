@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -12,9 +13,11 @@ from pydantic_ai.models.test import TestModel
 from pydantic_ai.usage import UsageLimits
 
 from wakeful import Needs, NothingDone, Read, Write
+from wakeful.processors.testing.attempts import within
 from wakeful.pydantic_ai import Rules, durable
 from wakeful.testing import NO_ANSWER, rehearse
 
+from .conftest import DIGEST_KEY, task_of
 from .durable_desk import Book, Verdict, asked_for, called, desk, results, said, scripted
 
 LOOKS = called(("find_order", {"order": 7}), ("look", {"what": "broken"}))
@@ -24,6 +27,18 @@ DONE = said("Your money is on its way.")
 
 def history(session):
     return ModelMessagesTypeAdapter.validate_python(session.state.messages)
+
+
+def as_a_worker_would(activity, key):
+    """The activity's function, in an attempt of its own."""
+
+    async def run(*given):
+        action = activity.call(*given)
+        task = replace(task_of(action), idempotency_key=key)
+        with within(task, DIGEST_KEY):
+            return await activity.function(**activity.typed(action.arguments))
+
+    return run
 
 
 def told(session):
@@ -96,7 +111,8 @@ def test_a_deploy_of_the_same_agent_between_any_two_operations_changes_nothing()
         again = desk(scripted(LOOKS, PAYS, DONE, book=book), book)
         session.redeploy(again)
         known = {one.activity.name: one.activity for one in again.tools.values()}
-        session.answer(name, known.get(name, again.asks).function)
+        activity = known.get(name, again.asks)
+        session.answer(name, as_a_worker_would(activity, session.calls(name)[-1].key))
     assert session.replies == ["Your money is on its way."]
     assert book.asked == 3
     assert list(book.paid.values()) == [800]
