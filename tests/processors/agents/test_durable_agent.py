@@ -7,12 +7,14 @@ from itertools import pairwise
 
 import pytest
 from pydantic_ai import Agent, ApprovalRequired, ModelMessagesTypeAdapter, ModelRetry, RunContext
+from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import ModelRequest, ModelResponse, SystemPromptPart, UserPromptPart
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.usage import UsageLimits
 
 from wakeful import Needs, NothingDone, Read, Write
+from wakeful.events.records import ActivityRequested
 from wakeful.processors.testing.attempts import within
 from wakeful.pydantic_ai import Rules, durable
 from wakeful.testing import NO_ANSWER, rehearse
@@ -240,6 +242,19 @@ def test_limits_count_for_the_whole_turn():
     assert "tool_calls_limit" in session.replies[0]
 
 
+def test_a_long_turn_goes_on_in_stretches_and_grows_the_history_by_what_is_new():
+    looks = [called(("look", {"what": "x" * 200}))] * 16
+    session, _ = asked_for(*looks, DONE)
+    requests = [
+        one.arguments.inline
+        for one in session.events
+        if isinstance(one, ActivityRequested) and one.name == "desk.v1.model"
+    ]
+    assert len(requests) == 17
+    assert sum(map(len, requests[9:17])) <= sum(map(len, requests[1:9]))
+    assert len(history(session)) == 34
+
+
 def test_a_turn_that_failed_loses_no_message():
     session, _ = asked_for(said("Here I am."), text="Hello", limits=UsageLimits(request_limit=0))
     session.send("Are you there?")
@@ -343,8 +358,6 @@ def test_sequential_tools_run_alone():
 
 
 def test_a_model_that_fails_for_good_ends_the_turn_and_one_that_may_pass_is_asked_again():
-    from pydantic_ai.exceptions import ModelHTTPError
-
     fails = [ModelHTTPError(503, "m"), ModelHTTPError(400, "m")]
 
     def answer(messages, info):
