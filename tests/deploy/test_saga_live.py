@@ -85,7 +85,7 @@ def trips(
     with kafka(settings, may_be_empty=True) as log:
         apply_topics(log, settings, ["default", "seats"])
     prepare_views(settings)
-    with Supervisor(settings, APP, queues=["default", "seats"]):
+    with Supervisor(settings, APP, queues=["default", "seats"], spares_max=0):
         yield settings, book
 
 
