@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 import structlog
+from hypothesis import settings
 from hypothesis.internal.conjecture import junkdrawer
 
 from wakeful.deploy.keyfile import ensure_local_keys
@@ -32,6 +33,10 @@ native_kafka.JAVA_OPTIONS = (*native_kafka.JAVA_OPTIONS, native_kafka.SHORT_LIVE
 
 # No callback of hypothesis's own in the collector: an alarm that interrupts a workflow would meet it, and be lost there.
 junkdrawer._gc_initialized = True
+
+# How long an example takes is the machine's affair.
+settings.register_profile("any-machine", deadline=None)
+settings.load_profile("any-machine")
 
 
 @cache
