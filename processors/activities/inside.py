@@ -15,7 +15,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from ...events.errors import InvalidPayload, PayloadTooLarge
 from ...events.payloads import json_payload
-from ...events.records import Payload
+from ...events.records import ActivityTask, Payload
 from ..stored_json import ANY, lost_number, read_json
 from .beats import AttemptCancelled, Beats
 from .definitions import problems
@@ -79,7 +79,12 @@ def overheard(text: str) -> None:
 
 def key_of_call() -> str:
     """The idempotency key of the call whose body runs here, for what an activity calls and what has to tell calls apart."""
-    return _inside("key_of_call").beats.task.idempotency_key
+    return task_of_call().idempotency_key
+
+
+def task_of_call() -> ActivityTask:
+    """The task whose body runs here: for whom, under which key, and whether an approval has let it go."""
+    return _inside("key_of_call").beats.task
 
 
 def progress(kind: type[T]) -> T | None:

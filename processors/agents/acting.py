@@ -18,6 +18,11 @@ from .budget import not_granted
 NOT_DONE = "Not carried out: "
 """What the result of a call begins with where certainly nothing was done."""
 
+DOUBTFUL = (
+    "Nobody knows whether it was carried out ({0.kind}: {0.message}). "
+    "Do not call it again; find out first, or tell the user."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Acting:
@@ -50,10 +55,7 @@ class Acting:
         try:
             result = await self.turn.run(action, on_uncertain=self.on_uncertain)
         except Uncertain as doubt:
-            return (
-                f"Nobody knows whether it was carried out ({doubt.reason.kind}: {doubt.reason.message}). "
-                "Do not call it again; find out first, or tell the user."
-            )
+            return DOUBTFUL.format(doubt.reason)
         except ActivityError as error:
             return f"Failed ({named(error.failure)}): {error.failure.message}"
         return self.show(action, result)

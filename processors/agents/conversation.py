@@ -7,12 +7,15 @@ Rules:
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
 
 from pydantic import BaseModel
 
+from ...events.state import MESSAGE
+from ..workflow.definitions import Message
 from .port import Answer, ChatMessage, ToolCall, Usage
 
 BYTES_PER_TOKEN = 4
@@ -92,6 +95,16 @@ class Conversation(BaseModel):
         while f"call-{number}" in known:
             number += 1
         return f"call-{number}"
+
+
+def read_of(message: Message) -> str:
+    """What a model reads of a message, or of what else began its turn."""
+    if message.trigger != MESSAGE:
+        data = "" if message.data is None else f"\n{json.dumps(message.data)}"
+        return f"({message.trigger}: {message.reason}){data}"
+    data = message.data
+    is_text = bool(message.text) or (isinstance(data, dict) and "text" in data)
+    return message.text if is_text else json.dumps(data)
 
 
 def tokens_in(message: ChatMessage) -> int:

@@ -7,13 +7,11 @@ same list, which only grows.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from typing_extensions import TypeVar
 
-from ...events.state import MESSAGE
 from ..activities.contracts import Retry
 from ..activities.declaring import SCHEDULE_TO_CLOSE_DEFAULT
 from ..activities.definitions import Action, Activity
@@ -26,7 +24,7 @@ from ..workflow.turn import Turn
 from .acting import shown
 from .budget import budget_of
 from .chat import QUEUE, RETRY_DEFAULT, TIMEOUT_DEFAULT, chat, check_takes_tools
-from .conversation import Conversation
+from .conversation import Conversation, read_of
 from .port import ChatMessage, ToolModel, ToolSpec
 from .stretch import OUTPUT_TOOL, Stretch
 from .tools import Output, Tool, digest_of, output_of, tools_of
@@ -135,12 +133,7 @@ class AgentLoop(Workflow[S]):
 
     def heard(self, message: Message) -> str:
         """What the model reads of a message, or of what else began the turn."""
-        if message.trigger != MESSAGE:
-            data = "" if message.data is None else f"\n{json.dumps(message.data)}"
-            return f"({message.trigger}: {message.reason}){data}"
-        data = message.data
-        is_text = bool(message.text) or (isinstance(data, dict) and "text" in data)
-        return message.text if is_text else json.dumps(data)
+        return read_of(message)
 
     def objection(self, talk: S, action: Action[Any], before: Sequence[Action[Any]]) -> str | None:
         """Why a call may not be made, for the model to read; null where it may.
