@@ -70,6 +70,27 @@ def describe(
     return int(Exit.DONE)
 
 
+@app.command("serve")
+def serve(
+    *,
+    allow: Annotated[
+        str,
+        typer.Option(help="Commands besides the reads: decide, send, or both with a comma."),
+    ] = "",
+) -> None:
+    """Serve sessions, approvals and the ledger to an assistant on stdin and stdout; it only reads, unless allowed more."""
+    from ..mcp.serving import serve as run
+    from .assisting import ALLOWED, tools_of
+    from .context import settings
+    from .errors import explain
+
+    allowed = frozenset(word.strip() for word in allow.split(",") if word.strip())
+    unknown = sorted(allowed - set(ALLOWED))
+    if unknown:
+        raise Stopped(Exit.USAGE, f"--allow {unknown[0]!r}: expected {' or '.join(ALLOWED)}")
+    run(tools_of(settings(), allowed), explain)
+
+
 def _headers(given: list[str]) -> dict[str, str]:
     """From the environment, since what stands in a command is read by others."""
     headers = {}
