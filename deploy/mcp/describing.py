@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from ...processors.mcp.errors import NotConnected
 from ...processors.mcp.manifest import Described, Manifest, ToolEntry, drift
-from ...processors.mcp.sdk import described, listed, over_http, over_stdio
+from ...processors.mcp.sdk import described, first_of, listed, over_http, over_stdio
 from ..exits import Exit, Stopped
 
 LIMIT_S = 30.0
@@ -26,7 +26,7 @@ def describe(
         ) from None
     except (NotConnected, ExceptionGroup, OSError) as error:
         raise Stopped(
-            Exit.UNAVAILABLE, f"mcp server {server!r} cannot be asked: {_first(error)}"
+            Exit.UNAVAILABLE, f"mcp server {server!r} cannot be asked: {first_of(error)}"
         ) from error
     return Manifest(server, tools={one.name: ToolEntry(one) for one in found})
 
@@ -57,9 +57,3 @@ async def _described(
         )
         async with opened as client:
             return [described(tool) for tool in await listed(client)]
-
-
-def _first(error: BaseException) -> str:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return str(error) or type(error).__name__

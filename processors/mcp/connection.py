@@ -19,7 +19,7 @@ import structlog
 from .errors import Disconnected, NotConnected, SchemaChanged, ServerError, ToolFailed, ToolRefused
 from .manifest import Described, ToolEntry, drift
 from .results import text_of, value_of
-from .sdk import described, is_broken, listed
+from .sdk import described, first_of, is_broken, listed
 
 LISTED_S = 60.0
 """How long a server's list of tools is taken to be as it was; it is asked again sooner where it says that it has changed."""
@@ -128,9 +128,9 @@ class Connection:
                 self._ready.exception()
 
     def _unreachable(self, error: Exception) -> NotConnected:
-        if isinstance(error, NotConnected):
-            return error
         told = _told(error) or f"no answer within {self._connect_s:g} s"
+        if isinstance(error, NotConnected):
+            told = str(error)
         return NotConnected(f"mcp server {self._server!r} cannot be reached: {told}")
 
 
@@ -185,8 +185,7 @@ class Connections:
 
 def _told(error: BaseException) -> str:
     """The first error inside, in words; none for a time-out."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
+    error = first_of(error)
     if isinstance(error, TimeoutError):
         return ""
     return f"{type(error).__name__}: {error}"[:500]

@@ -49,7 +49,7 @@ async def over_stdio(
     except Exception as error:
         if not words.last:
             raise
-        raise NotConnected(f"mcp server {server!r} ended: {error}{words}") from error
+        raise NotConnected(f"it ended ({first_of(error)}){words}") from error
 
 
 @asynccontextmanager
@@ -109,6 +109,13 @@ def described(tool: Any) -> Described:
             said.open_world_hint,
         )
     return Described(tool.name, tool.description or "", dict(tool.input_schema), claims)
+
+
+def first_of(error: BaseException) -> BaseException:
+    """The first error inside of those that come in groups."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def is_broken(error: BaseException) -> bool:

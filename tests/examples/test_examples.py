@@ -22,6 +22,8 @@ LINES_MAX = {
     "plain_kafka.py": 64,
     "hello.py": 25,
     "agent.py": 25,
+    "mcp_desk.py": 30,
+    "mcp_server.py": 35,
     "refund_desk/__init__.py": 10,
     "refund_desk/desk.py": 160,
     "refund_desk/shop.py": 70,
@@ -146,6 +148,16 @@ def test_the_agent_looks_asks_pays_and_answers(monkeypatch: pytest.MonkeyPatch) 
     session.reject(by="sue")
     assert session.replies == ["It is on its way.", "I may not do that."]
     assert [call.arguments for call in session.calls("pay_back")] == [{"cents": 25_000}]
+
+
+def test_the_agent_with_tools_of_an_mcp_server_looks_asks_and_pays_with_its_key() -> None:
+    session = rehearse(str(EXAMPLES / "mcp_desk.py"))
+    session.send("it came broken")
+    session.approve(by="sue")
+    assert session.replies == ["It is on its way."]
+    assert [call.arguments for call in session.calls("desk_refund")] == [
+        {"order_id": "7", "cents": 25_000}
+    ]
 
 
 @pytest.mark.slow
