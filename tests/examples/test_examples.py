@@ -150,11 +150,17 @@ def test_the_agent_looks_asks_pays_and_answers(monkeypatch: pytest.MonkeyPatch) 
     assert [call.arguments for call in session.calls("pay_back")] == [{"cents": 25_000}]
 
 
-def test_the_agent_with_tools_of_an_mcp_server_looks_asks_and_pays_with_its_key() -> None:
-    session = rehearse(str(EXAMPLES / "mcp_desk.py"))
+def test_the_agent_with_tools_of_an_mcp_server_looks_asks_and_pays() -> None:
+    """Its server is faked here; docs/mcp.md runs the real one."""
+    paid = []
+    fakes = {
+        "desk_find_order": lambda order_id: {"item": "lamp"},
+        "desk_refund": lambda order_id, cents: paid.append(cents) or "paid back",
+    }
+    session = rehearse(str(EXAMPLES / "mcp_desk.py"), activities=fakes)
     session.send("it came broken")
     session.approve(by="sue")
-    assert session.replies == ["It is on its way."]
+    assert (session.replies, paid) == (["It is on its way."], [25_000])
     assert [call.arguments for call in session.calls("desk_refund")] == [
         {"order_id": "7", "cents": 25_000}
     ]
