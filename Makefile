@@ -68,9 +68,10 @@ bench-peers: install  ## measure the same beside Restate and DBOS, in rounds; BE
 simulate: install  ## run the simulator: SEEDS=2000 schedules
 	$(BIN)/python -m wakeful.deploy.simulation --seeds $(SEEDS)
 
-chaos: install  ## kill processes, and the broker, in the worst moments and under a payment service that does not dedupe: KILLS=200 SEED=…
-	WAKEFUL_CHAOS_KILLS=$(KILLS) WAKEFUL_CHAOS_SEED=$(SEED) $(BIN)/python -m pytest -q tests/chaos
+chaos: install  ## kill processes, and the broker, in the worst moments and under a payment service that does not dedupe; park 10,000 sessions: KILLS=200 SEED=…
+	WAKEFUL_CHAOS_KILLS=$(KILLS) WAKEFUL_CHAOS_SEED=$(SEED) $(BIN)/python -m pytest -q tests/chaos tests/processors/test_memory.py
 	WAKEFUL_ROLLING_SESSIONS=200 $(BIN)/python -m pytest -q tests/deploy/test_rolling_live.py
+	WAKEFUL_CANCELLED_SESSIONS=5000 $(BIN)/python -m pytest -q tests/deploy/test_saga_live.py
 
 clean:  ## stop what runs here, then remove .venv, state and caches
 	if [ -x $(BIN)/wakeful ] && [ -d "$${WAKEFUL_HOME:-.wakeful}" ]; then $(BIN)/wakeful reset --yes; fi

@@ -19,6 +19,9 @@ CHANNEL = "child"
 SHOWN_MAX = 200
 """Characters of an id in a sentence."""
 
+OWN = "wakeful."
+"""How the names of workflows begin that are in the engine, whichever app is loaded."""
+
 CANCELLED_WITH = "the session that opened it has ended"
 EXPIRED_WITH = "it had not ended in time"
 """Why a child is cancelled, where nobody gives another reason."""
@@ -38,9 +41,13 @@ def why_not_started(
         return "freshness", "too_late", told
     if body.workflow in workflows:
         return None
-    loaded = ", ".join(sorted(workflows)) or "none"
-    told = f"no workflow {body.workflow[:SHOWN_MAX]!r} is loaded here (loaded: {loaded}): load it, or name one of these"
+    told = f"no workflow {body.workflow[:SHOWN_MAX]!r} is loaded here (loaded: {named(workflows)}): load it, or name one of these"
     return "scope", "unknown_workflow", told
+
+
+def named(workflows: frozenset[str]) -> str:
+    """The workflows of the app that is loaded, for people: those of the engine itself are nobody's choice."""
+    return ", ".join(sorted(w for w in workflows if not w.startswith(OWN))) or "none"
 
 
 def opened(body: m.StartChild) -> r.SessionOpened:

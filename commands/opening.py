@@ -25,12 +25,8 @@ def check_unknown(command: m.Command, workflows: frozenset[str], now_ms: int) ->
     if told := why_unreachable(header.session_id):
         return Refusal("scope", "invalid_session_id", told)
     if body.workflow not in workflows:
-        loaded = ", ".join(sorted(workflows)) or "none"
-        return Refusal(
-            "scope",
-            "unknown_workflow",
-            f"no workflow {body.workflow!r} is loaded here (loaded: {loaded}): open one of these, or load it",
-        )
+        told = f"no workflow {body.workflow!r} is loaded here (loaded: {children.named(workflows)}): open one of these, or load it"
+        return Refusal("scope", "unknown_workflow", told)
     return _attributes(body.attributes)
 
 

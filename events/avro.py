@@ -7,6 +7,7 @@ from outside never raise anything but `Undecodable`, and cost no more than their
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from io import BytesIO
@@ -94,6 +95,9 @@ class Codec:
         self._value_max = value_max
         self._known: dict[type, _Known] = {}
         self._readers: dict[bytes, _Reader] = {}
+        self._preparing = (
+            threading.RLock()
+        )  # a shape is known before it is whole: shapes nest in themselves
         if wrapper is not None:
             self._lead_name, self._body_name = (f.name for f in fields(wrapper))
             self._lead = shape_of(get_type_hints(wrapper)[self._lead_name], self._shapes)
@@ -175,6 +179,10 @@ class Codec:
         name = f"{NAMESPACE}.{cls.__name__}"
         if self._classes.get(name) is not cls:
             raise TypeError(f"{cls.__name__} is not a record of this codec")
+        with self._preparing:
+            return self._known.get(cls) or self._make_known(cls, name)
+
+    def _make_known(self, cls: type, name: str) -> _Known:
         version = self._library.current(name)
         schema = self._library.schema(version)
         shape = shape_of(cls, self._shapes)

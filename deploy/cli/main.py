@@ -45,6 +45,7 @@ from . import (
 )
 from .errors import explain
 from .quiet import Quiet, colour
+from .tree import command_of
 
 app = typer.Typer(
     name="wakeful",
@@ -149,7 +150,8 @@ def _tell(told: str) -> None:
 def invoke(arguments: Sequence[str]) -> int:
     """Runs one command and returns its exit code; what went wrong is told on stderr."""
     try:
-        code = app(list(arguments), prog_name="wakeful", standalone_mode=False, color=colour())
+        command = command_of(app, arguments)
+        code = command(list(arguments), prog_name="wakeful", standalone_mode=False, color=colour())
     except (BrokenPipeError, SystemExit):
         return (
             Exit.DONE

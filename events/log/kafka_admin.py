@@ -35,6 +35,7 @@ _LEADER_MOVES = frozenset(
         KafkaError.FENCED_LEADER_EPOCH,
         KafkaError.UNKNOWN_LEADER_EPOCH,
         KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._NOENT,  # noqa: SLF001 the client itself: it has found its brokers again, and not yet asked who leads
     }
 )
 """Answers for a partition whose leader was named but does not lead yet: after its creation, or a broker's restart."""

@@ -12,16 +12,16 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from confluent_kafka import OFFSET_INVALID, Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from .kafka_client import KafkaLimits, connection, consuming, fault_of, patient_fault_of
+from .kafka_client import KafkaLimits, connection, consuming, fault_of
 from .kafka_commit import OffsetCommits
 from .kafka_messages import Inbox, fetch
+from .kafka_offsets import CommittedOffsets
 from .kafka_orphans import Orphans
 from .protocol import Isolation, LogFault, Membership, Place, RebalanceListener, Record
 from .watchdog import Watch
 
-COMMITTED_WAIT_MS = 500  # then `NotYet`: the caller's loop has other partitions to serve
 _TOKEN_MAGIC = (
     b"CGMDv2:"  # librdkafka's serialised group metadata; the generation follows, in native order
 )
@@ -43,10 +43,13 @@ class KafkaGroup:
         instance_id: str | None,
         session_timeout_ms: int,
     ) -> None:
-        settings = {
+        plain = {
             **connection(bootstrap, client_id),
             **consuming(limits, Isolation.COMMITTED.value),
             "group.id": group,
+        }
+        settings = {
+            **plain,
             "group.protocol": "classic",
             "partition.assignment.strategy": "cooperative-sticky",
             "session.timeout.ms": session_timeout_ms,
@@ -64,6 +67,7 @@ class KafkaGroup:
         self._raised: BaseException | None = None
         self._consumer = Consumer(settings)
         self._commits = OffsetCommits(self._consumer, group, limits.call_timeout_ms / 1000)
+        self._offsets = CommittedOffsets(self._consumer, group, plain, watch)
         self._orphans = Orphans(bootstrap, group, topics) if instance_id is not None else None
         self._consumer.subscribe(
             list(topics),
@@ -101,23 +105,8 @@ class KafkaGroup:
         return token
 
     def committed(self, places: Sequence[Place]) -> dict[Place, int | None]:
-        """See the protocol. read_committed makes librdkafka ask again while offsets are pending: we bound that."""
-        asked = [TopicPartition(place.topic, place.partition) for place in places]
-        try:
-            with self._watch("committed"):
-                answered = self._consumer.committed(asked, timeout=COMMITTED_WAIT_MS / 1000)
-        except KafkaException as failure:
-            raise patient_fault_of(failure, f"reading offsets of group {self._group}") from failure
-        offsets: dict[Place, int | None] = {}
-        for each in answered:
-            if each.error is not None:
-                raise patient_fault_of(
-                    each.error, f"reading the offset of {each.topic}[{each.partition}]"
-                )
-            offsets[Place(each.topic, each.partition)] = (
-                None if each.offset == OFFSET_INVALID else each.offset
-            )
-        return offsets
+        """See the protocol."""
+        return self._offsets.of(places)
 
     def seek(self, place: Place, offset: int) -> None:
         """See the protocol. What was fetched before is dropped by librdkafka's version barrier."""
@@ -171,6 +160,7 @@ class KafkaGroup:
             if self._commits.finished():
                 self._consumer.close()  # whose listener may still commit what it gives up
             self._commits.close()
+        self._offsets.close()
 
     def _reposition(self, target: TopicPartition) -> None:
         try:

@@ -64,7 +64,7 @@ class Partition:
 
     def limit(self, isolation: Isolation) -> int:
         """The end of what a reader of that isolation may see."""
-        if isolation is Isolation.COMMITTED and self.open:
+        if self.open and isolation is Isolation.COMMITTED:
             return min(self.open.values())
         return len(self.entries)
 
@@ -77,8 +77,10 @@ class Partition:
                 f"{self.place.topic}[{self.place.partition}]@{position}: the log holds {self.start} to "
                 f"{len(self.entries)}; nothing is skipped in silence"
             )
-        limit = self.limit(isolation)
         records: list[Record] = []
+        if position == len(self.entries):
+            return records, position
+        limit = self.limit(isolation)
         while position < limit and len(records) < records_max:
             record, transaction = self.entries[position]
             position += 1
@@ -109,7 +111,7 @@ class Holder:
 
 
 class Broker:
-    """The shared state of everything one `MemoryLog` hands out."""
+    """The shared state of everything one `MemoryLog` hands out; `appended` counts records and markers."""
 
     def __init__(
         self, now_ms: Callable[[], int], faults: Faults, transaction_timeout_ms: int
@@ -123,6 +125,7 @@ class Broker:
         self._holders: dict[str, Holder] = {}
         self._undone: dict[MarkerRef, Transaction] = {}
         self._transactions = 0
+        self.appended = 0
 
     def partition(self, place: Place) -> Partition:
         """The partition, or `Fatal` where it does not exist."""
@@ -163,6 +166,7 @@ class Broker:
             target.open[transaction] = offset
         record = Record(topic, partition, offset, self.now_ms(), key, value, tuple(headers))
         target.entries.append((record, transaction))
+        self.appended += 1
         return target.place, offset
 
     def start(self, transactional_id: str) -> int:
@@ -201,11 +205,9 @@ class Broker:
 
     def expire(self) -> None:
         """Aborts transactions that have outlived their time-out, and fences their producers."""
+        ended_ms = self.now_ms() - self._timeout_ms
         for holder in self._holders.values():
-            if (
-                holder.open is not None
-                and holder.open.started_ms + self._timeout_ms <= self.now_ms()
-            ):
+            if holder.open is not None and holder.open.started_ms <= ended_ms:
                 self._decide(
                     holder,
                     committed=False,
@@ -229,6 +231,7 @@ class Broker:
         else:
             partition = transaction.partitions[ref.target]
             partition.entries.append((None, transaction))
+            self.appended += 1
             del partition.open[transaction]
         transaction.unmarked.discard(ref.target)
         holder = self._holders[ref.transactional_id]

@@ -104,9 +104,8 @@ class GroupState:
             and token.generation == self.generation
         )
 
-    def expire(self) -> None:
+    def expire(self, now_ms: int) -> None:
         """Ends sessions that were not renewed."""
-        now_ms = self._broker.now_ms()
         for member in [each for each in self.members.values() if each.deadline_ms <= now_ms]:
             self.leave(member)
 
@@ -186,8 +185,12 @@ class Coordinator:
 
     def expire(self) -> None:
         """Ends every session that was not renewed in time."""
+        now_ms = self._broker.now_ms()
         for state in self.groups.values():
-            state.expire()
+            for member in state.members.values():
+                if member.deadline_ms <= now_ms:
+                    state.expire(now_ms)
+                    break
 
     def send_offsets(
         self,

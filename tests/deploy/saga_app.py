@@ -24,11 +24,11 @@ async def unbook(trip: str, done_key: str) -> None:
     note("unbooked", done_key)
 
 
-@activity(contract=Write(), timeout="5m")
+@activity(contract=Write(), queue="seats", timeout="20m", schedule_to_close="2h")
 async def seat(trip: str, *, key: str) -> str:
     note("began", key)
     try:
-        await asyncio.sleep(300)
+        await asyncio.sleep(1_200)
     finally:
         note("stopped", key)
     return trip

@@ -28,10 +28,10 @@ while True:
 """
 
 
-def until(true: Callable[[], object], what: str) -> None:
-    limit = time.monotonic() + LIMIT_S
+def until(true: Callable[[], object], what: str, *, limit_s: float = LIMIT_S) -> None:
+    limit = time.monotonic() + limit_s
     while not true():
-        assert time.monotonic() < limit, f"waited {LIMIT_S:.0f} s for {what}"
+        assert time.monotonic() < limit, f"waited {limit_s:.0f} s for {what}"
         time.sleep(0.01)
 
 

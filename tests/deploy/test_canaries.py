@@ -68,7 +68,7 @@ def leaky(
     for name, value in settings.to_environ().items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("wakeful.deploy.cli.asking.DECIDED_MS", 30_000)  # machines may be busy
-    with Supervisor(settings, APP, queues=["default"]) as supervisor:
+    with Supervisor(settings, APP, queues=["default"], spares_max=0) as supervisor:
         yield settings, supervisor
 
 

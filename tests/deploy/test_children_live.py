@@ -50,7 +50,7 @@ def desk(
     with kafka(settings, may_be_empty=True) as log:
         apply_topics(log, settings, ["default"])
     prepare_views(settings)
-    with Supervisor(settings, APP, queues=["default"]) as supervisor:
+    with Supervisor(settings, APP, queues=["default"], spares_max=0) as supervisor:
         yield settings, supervisor
 
 

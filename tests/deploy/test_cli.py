@@ -79,7 +79,8 @@ def commands(command: object, path: tuple[str, ...] = ()) -> list[tuple[str, ...
     return [found for name, one in inner.items() for found in commands(one, (*path, name))]
 
 
-ALL = commands(typer.main.get_command(app))
+TREE = typer.main.get_command(app)
+ALL = commands(TREE)
 
 
 def test_the_commands_are_those_that_scripts_rely_on() -> None:
@@ -390,10 +391,8 @@ def test_a_home_that_cannot_be_one_is_named(
 
 @pytest.mark.parametrize("path", ALL, ids=" ".join)
 def test_no_help_text_is_taken_for_markup(path: tuple[str, ...]) -> None:
-    command = typer.main.get_command(app)
+    command = TREE
     for name in path:
         command = command.commands[name]
     texts = [command.help or "", *(getattr(one, "help", None) or "" for one in command.params)]
-    assert not any(re.search(r"\[[a-z]", text) for text in texts), (
-        "rich would eat [words]: write (words)"
-    )
+    assert not any(re.search(r"\[[a-z]", text) for text in texts), "rich eats [words]: use (words)"

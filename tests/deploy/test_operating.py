@@ -49,7 +49,7 @@ def desk(
     with kafka(settings, may_be_empty=True) as log:
         apply_topics(log, settings, QUEUES)
     prepare_views(settings)
-    with Supervisor(settings, APP, queues=QUEUES):
+    with Supervisor(settings, APP, queues=QUEUES, spares_max=0):
         yield settings
 
 

@@ -56,7 +56,7 @@ def desk(
     for name, value in settings.to_environ().items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("wakeful.deploy.cli.asking.DECIDED_MS", 30_000)  # machines may be busy
-    with Supervisor(settings, APP, queues=QUEUES, processors=2):
+    with Supervisor(settings, APP, queues=QUEUES, processors=2, spares_max=0):
         yield settings
 
 

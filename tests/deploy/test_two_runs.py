@@ -31,7 +31,9 @@ def test_the_run_that_was_there_first_ends_and_names_the_other(
     with opened(made[0], may_be_empty=True) as log:
         apply_topics(log, made[0], [])
     first, second = [
-        Supervisor(each, APP, queues=[], workers=0, projector=False, backoff_max_s=0.2)
+        Supervisor(
+            each, APP, queues=[], workers=0, projector=False, spares_max=0, backoff_max_s=0.2
+        )
         for each in made
     ]
     with first, second:

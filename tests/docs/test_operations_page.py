@@ -12,6 +12,7 @@ from wakeful.deploy.cli.findings import Verdict
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "operations.md").read_text(encoding="utf-8")
+TREE = typer.main.get_command(app)
 
 
 def named(page: str) -> list[list[str]]:
@@ -26,7 +27,7 @@ def test_the_page_names_commands_and_options_that_exist(name):
     commands = named((DOCS / name).read_text(encoding="utf-8"))
     assert len(commands) > 10
     for words in commands:
-        command = typer.main.get_command(app)
+        command = TREE
         for word in words:
             inner = getattr(command, "commands", None)
             if inner is None or word.startswith("-"):

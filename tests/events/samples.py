@@ -2,6 +2,7 @@
 
 import dataclasses
 import types
+from functools import cache
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -87,6 +88,10 @@ PAYLOAD = Payload("json", b'"hello"', None, b"d" * 32, 7, None)
 EVENT = Event(ENVELOPE, ActivityCompleted("1.2", 1, PAYLOAD, "worker-1"))
 
 
+# A strategy is checked, and asked what it can make, once; made anew for each example that took half of the time.
+
+
+@cache
 def values(hint: Any) -> st.SearchStrategy[Any]:
     if get_origin(hint) in {types.UnionType, Union}:
         (inner,) = (h for h in get_args(hint) if h is not types.NoneType)
@@ -96,12 +101,14 @@ def values(hint: Any) -> st.SearchStrategy[Any]:
     return LEAVES[hint] if hint in LEAVES else records(hint)
 
 
+@cache
 def records(cls: type) -> st.SearchStrategy[Any]:
     hints = get_type_hints(cls)
     made = {field.name: values(hints[field.name]) for field in dataclasses.fields(cls)}
     return st.builds(cls, **made)
 
 
+@cache
 def whole(cls: type) -> tuple[Codec, st.SearchStrategy[Any]]:
     """The codec of a class, and records as it takes them."""
     if cls in get_args(EventBody):
@@ -122,6 +129,7 @@ def plain(record: Any) -> Any:
     return [plain(item) for item in record] if isinstance(record, tuple) else record
 
 
+@cache
 def schema_of(cls: type) -> dict[str, Any]:
     return bundled().schema(bundled().current(f"wakeful.v1.{cls.__name__}"))
 

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable
+from functools import cache
 from typing import get_type_hints
 
 import fastavro
@@ -18,6 +19,7 @@ from wakeful.events.writing import long_bytes
 from .samples import CLASSES, ENVELOPE, plain, schema_of, whole
 
 
+@cache
 def reader_of(cls: type, wrapper: type) -> Reader:
     if wrapper is cls:
         return Reader([("", shape_of(cls, {}))], cls)

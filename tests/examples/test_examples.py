@@ -183,7 +183,7 @@ def test_hello_asks_pays_and_remembers(endpoints, postgres_url, namespace, keys,
     with KafkaLog(endpoints.kafka, client_id=namespace) as log:
         apply_topics(log, settings, queues)
     prepare_views(settings)
-    with Supervisor(settings, target, queues=queues, environ=environ):
+    with Supervisor(settings, target, queues=queues, environ=environ, spares_max=0):
         wakeful(environ, "session", "open", "hello", "--session", "one")
         small = wakeful(environ, "session", "send", "one", "too late", "--wait")
         asked = wakeful(environ, "session", "send", "one", "it came broken", "--wait", "--json")

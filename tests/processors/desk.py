@@ -99,12 +99,17 @@ class Hand:
     """One session, a clock, and commands that come one after another at the next offset."""
 
     def __init__(
-        self, *declared: object, workflow: str = "desk", always_replay: bool = False
+        self,
+        *declared: object,
+        workflow: str = "desk",
+        always_replay: bool = False,
+        session_id: str = "s1",
     ) -> None:
         self.app: App = gather(declared or (desk, sleeper, stubborn, find_order, refund))
         self.always_replay = always_replay
         self.handler = self._handler()
-        self.session = Session("acme", "s1")
+        self.session_id = session_id
+        self.session = Session("acme", session_id)
         self.now_ms = START_MS
         self.offset = 0
         self.log: list[Stamped] = []
@@ -124,7 +129,7 @@ class Hand:
 
     def refold(self, upto: int | None = None) -> Session:
         """The session as its history tells, folded from the first event."""
-        session = Session("acme", "s1")
+        session = Session("acme", self.session_id)
         for stamped in self.log[:upto]:
             session.apply(
                 stamped.event,
@@ -166,7 +171,7 @@ class Hand:
         self.offset += 1
         header = CommandHeader(
             "acme",
-            "s1",
+            self.session_id,
             command_id or f"c{self.offset}",
             self.now_ms if issued_ms is None else issued_ms,
             actor,

@@ -153,6 +153,7 @@ def test_a_cancelled_session_that_did_not_fold_is_at_rest() -> None:
     assert hand.session.at_rest
 
 
+@pytest.mark.case("L4")
 def test_a_batch_that_outlives_its_transaction_is_tried_again_in_smaller_parts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -272,7 +272,9 @@ def live_rig(endpoints, postgres_url, keys, home):
         prepare_views(settings)
         environ = {**os.environ, "LIVE": str(home)}
         identity = identity_of(settings, log, role="gateway")
-        with Supervisor(settings, APP, queues=["default"], environ=environ) as supervisor:
+        with Supervisor(
+            settings, APP, queues=["default"], environ=environ, spares_max=0
+        ) as supervisor:
             yield Rig(settings, supervisor, log, identity, home)
 
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from anyio.from_thread import start_blocking_portal
 from starlette.testclient import TestClient
 from tests.processors.desk import KEY
 from tests.processors.loops import Cluster
@@ -74,6 +75,10 @@ class Gateway:
         self.client = TestClient(
             create_app(self.services), base_url="http://127.0.0.1", raise_server_exceptions=False
         )
+        self._loop = start_blocking_portal(**self.client.async_backend)
+        self.client.portal = (
+            self._loop.__enter__()
+        )  # else each request has a thread and a loop of its own
         self.user = self.key("user")
 
     def key(self, *roles: str, tenant: str = "acme", actor: str = "ann", **more: Any) -> str:
@@ -137,6 +142,7 @@ class Gateway:
     def close(self) -> None:
         """Frees what it has open."""
         self.client.close()
+        self._loop.__exit__(None, None, None)
         self.services.close()
         if self._views is not None:
             self._views.close()

@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+from anyio.from_thread import start_blocking_portal
 from starlette.testclient import TestClient
 from tests.projections.conftest import Scribe, finish
 
@@ -74,6 +75,10 @@ class Shelves:
             committed=lambda places: {p: self.committed[p] for p in places if p in self.committed},
         )
         self.client = TestClient(create_app(self.services), raise_server_exceptions=False)
+        self._loop = start_blocking_portal(**self.client.async_backend)
+        self.client.portal = (
+            self._loop.__enter__()
+        )  # else each request has a thread and a loop of its own
         self._bearers: dict[tuple[str, str], str] = {}
         self._views = PostgresViews(url, namespace)
         places = [Place(topics.events, n) for n in range(PARTITIONS)]
@@ -180,6 +185,7 @@ class Shelves:
     def close(self) -> None:
         """Frees what it has open, and drops the views."""
         self.client.close()
+        self._loop.__exit__(None, None, None)
         self.services.close()
         self._views.close()
         drop(self.url, self.namespace)

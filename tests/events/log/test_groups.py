@@ -6,8 +6,11 @@ from collections.abc import Sequence
 
 import pytest
 from confluent_kafka import KafkaError
+from tests.chaos.proxy import JOIN_GROUP, Proxy
 
 from wakeful.events.log import kafka_group
+from wakeful.events.log.kafka import KafkaLog
+from wakeful.events.log.kafka_client import KafkaLimits
 from wakeful.events.log.protocol import LogFault, NameTaken, OffsetGone, Place
 
 from .conftest import Listener, World
@@ -295,3 +298,29 @@ def test_a_paused_partition_that_met_a_fault_stays_paused(world: World):
         assert member.poll(100, 50) == []
     member.resume([place])
     assert [record.offset for record in world.take(member, 5)] == list(range(5))
+
+
+@pytest.mark.case("L5")
+@pytest.mark.parametrize("world", [pytest.param("kafka", marks=pytest.mark.kafka)], indirect=True)
+def test_committed_offsets_are_told_while_the_rebalance_waits_for_another_member(
+    world: World, kafka: str
+):
+    topic, others = world.topic("commands"), Listener()
+    place, _ = world.places(topic)
+    member, _ = world.joined(topic, instance_id="0")
+    member.commit({place: 3})
+    with (
+        Proxy(kafka) as proxy,
+        KafkaLog(proxy.address, client_id="slow", limits=KafkaLimits(heartbeat_ms=100)) as far,
+    ):
+        slow = far.group(f"{world.prefix}.group", [topic], others, instance_id="1")
+        world.until(lambda: bool(others.held), lambda: (member.poll(1, 50), slow.poll(1, 50)))
+        proxy.keep_back(JOIN_GROUP)
+        third, _ = world.member(topic, instance_id="2")
+        world.until(lambda: proxy.wait_for_one(0), lambda: (member.poll(1, 50), third.poll(1, 50)))
+        for _ in range(10):  # by now it has joined again itself, and waits for the slow one
+            member.poll(1, 50)
+        assert world.patiently(lambda: member.committed([place])) == {place: 3}
+        assert len(others.held) == 1, "the rebalance went on without it"
+        proxy.let_go(10)
+        slow.close()

@@ -228,6 +228,32 @@ def test_starting_without_a_broker_may_be_tried_again(
     producer.abandon()
 
 
+@pytest.mark.case("L12")
+def test_given_no_broker_when_a_producer_is_given_up_then_it_aborts_once_and_briefly(nowhere: str):
+    class Counting:
+        """The client, and how long each abort was to wait."""
+
+        def __init__(self, client: object) -> None:
+            self.client, self.waits = client, []
+
+        def abort_transaction(self, seconds: float) -> None:
+            self.waits.append(seconds)
+            self.client.abort_transaction(seconds)
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self.client, name)
+
+    producer = KafkaLog(nowhere, client_id="c").transactional("t")
+    counting = producer._client = Counting(producer._client)
+    producer._open = True
+    for _ in range(3):
+        producer.abandon()
+    assert counting.waits == [kafka_transaction.ABORT_WAIT_S]
+    for call in (producer.start, producer.begin, producer.commit):
+        with pytest.raises(LogFault, match="start a new one"):
+            call()
+
+
 def test_a_record_must_not_outlive_its_transaction():
     with pytest.raises(ValueError, match="must be below transaction_timeout_ms"):
         KafkaLimits(delivery_timeout_ms=15_000)

@@ -156,6 +156,7 @@ def test_an_open_transaction_hides_what_others_commit_behind_it():
     assert values(log) == [b"slow", b"0", b"1"]
 
 
+@pytest.mark.case("L3")
 def test_a_late_commit_decides_a_later_transaction_of_a_producer_that_was_kept():
     """KAFKA-17754, and why any fault replaces the producer."""
     log = log_with(Planned(on_commit=Fate.DELAYED))
@@ -172,6 +173,7 @@ def test_a_late_commit_decides_a_later_transaction_of_a_producer_that_was_kept()
     assert b"half" in values(log)
 
 
+@pytest.mark.case("L3")
 def test_a_late_commit_of_a_replaced_producer_is_refused():
     log = log_with(Planned(on_commit=Fate.DELAYED))
     producer = started(log)
@@ -186,6 +188,7 @@ def test_a_late_commit_of_a_replaced_producer_is_refused():
     assert values(log) == []
 
 
+@pytest.mark.case("L4")
 def test_a_transaction_that_outlives_its_time_out_is_aborted_and_its_producer_fenced():
     clock = Clock()
     log = log_with(clock=clock)

@@ -21,6 +21,8 @@ from tests.processors.workflow.hands import (
 
 from wakeful.processors.workflow.errors import TurnDropped, WorkflowMisuse
 
+pytestmark = pytest.mark.usefixtures("few_objects")
+
 AT_ONCE: dict[str, Callable[[Turn], Any]] = {
     "now": lambda turn: turn.now(),
     "uuid": lambda turn: turn.uuid(),
