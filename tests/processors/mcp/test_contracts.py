@@ -86,7 +86,7 @@ def test_a_write_whose_server_died_is_uncertain_and_not_made_again(stranger):
     session.skip("2h")
     assert [(wait.kind, wait.name) for wait in session.waits] == [("uncertain", "them_pay_and_die")]
     assert stranger.noted("calls") == ["pay_and_die"]
-    session.resolve(result="paid", by="ann")
+    session.resolve(None, "paid", by="ann")
     assert session.replies == ["paid"]
 
 
