@@ -14,6 +14,7 @@ from typing import Any
 from ..events.records import Version
 from .activities.credentials import Provider
 from .activities.definitions import Activity
+from .mcp.servers import McpServer
 from .workflow.definitions import Workflow
 
 
@@ -82,6 +83,8 @@ def collect(declared: Iterable[object], *, name: str) -> App:
             _take(app, item.activities, name)
         elif isinstance(item, Activity):
             _take(app, (item,), name)
+        elif isinstance(item, McpServer):
+            _take(app, item.tools, name)
         elif isinstance(item, Provider):
             if app.credentials not in (None, item):
                 raise AppError(

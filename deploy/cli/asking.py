@@ -10,7 +10,7 @@ import typer
 
 from ..exits import Exit, Stopped
 from ..settings import Settings
-from .context import client, kafka
+from .context import CHANNEL, client, kafka
 
 if TYPE_CHECKING:
     from ...commands.client import Client
@@ -176,6 +176,7 @@ def ask(
     wait_s: float | None = None,
     follow_message: bool = False,
     approves: str | None = None,
+    channel: str = CHANNEL,
 ) -> Answer:
     """Sends and awaits the verdict, and with `wait_s` the session's rest (that of the turn which takes what was sent).
 
@@ -184,7 +185,7 @@ def ask(
     from ...events.keys import check_id
 
     check_id("session id", session_id)
-    with kafka(given) as log, client(given, log, actor=actor) as asking:
+    with kafka(given) as log, client(given, log, actor=actor, channel=channel) as asking:
         if detach:
             return Answer(send(asking))
         from ..telling.watching import Watch
@@ -250,7 +251,7 @@ def finish(answer: Answer, *, as_json: bool, done: str) -> int:
 
     code, told = _judge(answer, done)
     if as_json:
-        write_json(_answer_json(answer))
+        write_json(answer_json(answer))
         return code
     if answer.rest is not None:
         _show_rest(answer.rest)
@@ -349,7 +350,8 @@ def _show_rest(rest: Rest) -> None:
         typer.echo(f"outcome: {shown_text(as_json(rest.outcome), 10_000)}")
 
 
-def _answer_json(answer: Answer) -> dict[str, Any]:
+def answer_json(answer: Answer) -> dict[str, Any]:
+    """The answer, as scripts and assistants read it."""
     from ..telling.words import as_json
 
     receipt, verdict, rest = answer.receipt, answer.verdict, answer.rest

@@ -70,8 +70,10 @@ def kafka(given: Settings, *, may_be_empty: bool = False) -> Iterator[Log]:
 
 
 @contextmanager
-def client(given: Settings, log: Log, *, actor: str | None = None) -> Iterator[Client]:
-    """A client that speaks for the user."""
+def client(
+    given: Settings, log: Log, *, actor: str | None = None, channel: str = CHANNEL
+) -> Iterator[Client]:
+    """A client that speaks for the user; `channel` is how the commands came in, in the record."""
     from ...commands.client import Client
     from ..blobs import blobs_of
     from ..clock import SystemClock
@@ -82,7 +84,7 @@ def client(given: Settings, log: Log, *, actor: str | None = None) -> Iterator[C
         given.topics,
         tenant=given.tenant,
         actor=actor or given.actor,
-        channel=CHANNEL,
+        channel=channel,
         digest_key=given.digest_key,
         blobs=blobs_of(given),
         identity=identity_of(given, log),

@@ -10,7 +10,7 @@ from .asking import SessionId
 from .context import AsJson, kafka, queries, settings
 
 if TYPE_CHECKING:
-    pass
+    from ..settings import Settings
 
 EVENTS_MAX = 20_000
 """The last so many events of a session are told; a fold of fewer than all is no state."""
@@ -28,14 +28,25 @@ def explain(
 
     For a held session: why, and the way out; for an activity in doubt: how to find out, and how to say so.
     """
+    from .output import note, write_json
+
+    told, notes = told_of(settings(), session_id)
+    if as_json:
+        write_json(told)
+    else:
+        _show(told, turns)
+    for line in notes:
+        note(line)
+
+
+def told_of(given: Settings, session_id: str) -> tuple[dict[str, Any], list[str]]:
+    """The session in words, and what was in the way of telling it as of now."""
     from ...events.keys import session_key
     from ..telling.dealing import letters_of
     from ..telling.explained import explained, folded
     from ..telling.story import tell
-    from .output import note, write_json
     from .showing import find_session, session_events
 
-    given = settings()
     found = find_session(given, session_id, events_max=0)
     opened = found.row["opened_at"]
     since_ms = 0 if opened is None else max(0, int(opened.timestamp() * 1000) - SKEW_MS)
@@ -43,13 +54,7 @@ def explain(
         read = session_events(given, log, views, found, EVENTS_MAX, since_ms=since_ms)
         letters = letters_of(log, given.topics, session_key(given.tenant, session_id), since_ms)
     events = [event for event, _ in read]
-    told = explained(found, tell(events), folded(events), letters)
-    if as_json:
-        write_json(told)
-    else:
-        _show(told, turns)
-    for line in found.notes:
-        note(line)
+    return explained(found, tell(events), folded(events), letters), found.notes
 
 
 def _show(told: dict[str, Any], turns: int) -> None:

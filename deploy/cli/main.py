@@ -28,6 +28,7 @@ from . import (
     keys,
     ledger,
     letters,
+    mcp,
     policy,
     projections,
     repair,
@@ -89,6 +90,7 @@ app.command("top", rich_help_panel=LOOK)(watch.top)
 app.command("tail", rich_help_panel=LOOK)(tail.tail)
 app.command("explain", rich_help_panel=LOOK)(explaining.explain)
 app.command("ledger", rich_help_panel=LOOK)(ledger.ledger)
+app.add_typer(mcp.app, name="mcp", rich_help_panel=LOOK)
 app.command("sql", rich_help_panel=LOOK)(sql.sql)
 app.command("doctor", rich_help_panel=LOOK)(doctor.doctor)
 app.add_typer(letters.app, name="dlq", rich_help_panel=LOOK)

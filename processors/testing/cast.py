@@ -11,11 +11,12 @@ from ..activities.credentials import Provider
 from ..activities.definitions import Activity
 from ..activities.signatures import Declined
 from ..app import App, AppError, collect, load_app
+from ..mcp.servers import McpServer
 from ..workflow.definitions import Workflow
 from .errors import Misuse
 
-Declared = Workflow[Any] | Activity[Any] | Provider[Any] | App | ModuleType | str
-"""A workflow, an activity, a provider of credentials, an app, a module, or the name of one as `wakeful run` takes it."""
+Declared = Workflow[Any] | Activity[Any] | Provider[Any] | McpServer | App | ModuleType | str
+"""A workflow, an activity, a provider of credentials, an MCP server, an app, a module, or the name of one as `wakeful run` takes it."""
 
 
 def cast(declared: Iterable[Declared], *, credentials: Provider[Any] | None = None) -> App:
@@ -61,7 +62,7 @@ def choose_workflow(app: App, name: str | None) -> str:
 
 def _parts(declared: Iterable[Declared]) -> Iterator[object]:
     for item in declared:
-        if isinstance(item, Workflow | Activity | Provider):
+        if isinstance(item, Workflow | Activity | Provider | McpServer):
             yield item
         elif isinstance(item, ModuleType):
             yield from vars(item).values()
@@ -72,7 +73,7 @@ def _parts(declared: Iterable[Declared]) -> Iterator[object]:
             yield app.credentials
         else:
             raise Misuse(
-                f"a rehearsal takes workflows, activities, an app, a module or its name, got {item!r}"
+                f"a rehearsal takes workflows, activities, mcp servers, an app, a module or its name, got {item!r}"
             )
 
 

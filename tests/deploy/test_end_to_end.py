@@ -1,76 +1,29 @@
 """One app under a supervisor on real Kafka and Postgres, driven by the command line alone."""
 
+import asyncio
 import io
 import json
 import os
 import re
 import signal
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import mcp
 import pytest
 import structlog
 
-from wakeful.deploy.cli.context import kafka
 from wakeful.deploy.cli.main import invoke
 from wakeful.deploy.exits import Exit
-from wakeful.deploy.processes import apply_topics, prepare_views
 from wakeful.deploy.settings import Settings
-from wakeful.deploy.stack import Endpoints
 from wakeful.deploy.supervisor import Supervisor
 
-QUEUES = ["default", "payments"]
-APP = str(Path(__file__).with_name("desk_app.py"))
 LIMIT_S = 20.0
 
 Cli = Callable[..., tuple[int, Any, str]]
-
-
-@pytest.fixture(scope="module")
-def desk(
-    endpoints: Endpoints, postgres_url: str, tmp_path_factory: pytest.TempPathFactory, keys: Path
-) -> Iterator[tuple[Settings, Supervisor]]:
-    """The refund desk, running in a namespace of its own."""
-    settings = Settings(
-        kafka=endpoints.kafka,
-        postgres=postgres_url,
-        redis=endpoints.redis,
-        cluster_id=endpoints.cluster_id,
-        namespace=f"cli{os.getpid()}",
-        tenant="acme",
-        actor="ann",
-        home=tmp_path_factory.mktemp("run"),
-        open_policy=True,
-        keys=keys,
-        always_replay=True,
-    )
-    with kafka(settings, may_be_empty=True) as log:
-        apply_topics(log, settings, QUEUES)
-    prepare_views(settings)
-    with Supervisor(settings, APP, queues=QUEUES, spares_max=0) as supervisor:
-        yield settings, supervisor
-
-
-@pytest.fixture
-def cli(
-    desk: tuple[Settings, Supervisor],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Iterator[Cli]:
-    """Runs commands; gives its code, its output (decoded where it is JSON), and what it told people."""
-    for name, value in desk[0].to_environ().items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr("wakeful.deploy.cli.asking.DECIDED_MS", 30_000)  # machines may be busy
-
-    def run(*arguments: str) -> tuple[int, Any, str]:
-        capsys.readouterr()
-        code = invoke(arguments)
-        out, err = capsys.readouterr()
-        return code, json.loads(out) if "--json" in arguments else out, err
-
-    return run
 
 
 def test_a_refund_is_asked_for_approved_and_paid_by_commands_alone(cli: Cli) -> None:
@@ -397,3 +350,34 @@ def test_the_history_of_all_this_keeps_every_promise(cli: Cli) -> None:
             break
     assert (code, found["violations"], found["views"]) == (Exit.DONE, [], True), err
     assert found["events"] > 0
+
+
+def test_an_assistant_sends_and_decides_in_the_users_name(cli: Cli, keys: Path) -> None:
+    """Over stdio, as it is served to one; the record says how it came in."""
+    cli("session", "open", "refund-desk", "--session", "mcp1")
+    serve = ["-m", "wakeful", "mcp", "serve", "--allow", "decide,send"]
+    program = mcp.StdioServerParameters(command=sys.executable, args=serve, env=dict(os.environ))
+
+    async def ask() -> tuple[Any, Any, Any]:
+        async with mcp.Client(program) as client:
+
+            async def told(name: str, **arguments: Any) -> Any:
+                answer = await client.call_tool(name, arguments)
+                assert not answer.is_error, answer.content[0].text
+                return json.loads(answer.content[0].text)
+
+            session = {"session_id": "mcp1"}
+            sent = await told("send_message", **session, text="order-9", message_id="m1")
+            while not (asked := await told("list_approvals", **session)):  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+            this = {"proposal_id": asked[0]["proposal_id"], "digest": asked[0]["digest"]}
+            done = await told("decide_approval", **session, **this, decision="reject")
+            story = await told("explain_session", **session)
+            return sent, done, story
+
+    sent, done, story = asyncio.run(asyncio.wait_for(ask(), 3 * LIMIT_S))
+    assert (sent["verdict"], done["verdict"]) == ("applied", "applied")
+    assert "ann declined it" in json.dumps(story["story"])
+    _, shown, _ = cli("session", "show", "mcp1", "--events", "50", "--json")
+    came = {e["kind"]: e["channel"] for e in shown["events"] if "channel" in e}
+    assert (came["MessageReceived"], came["ApprovalRejected"]) == ("mcp", "mcp")

@@ -23,6 +23,8 @@ LINES_MAX = {
     "hello.py": 25,
     "agent.py": 25,
     "pydantic_agent.py": 45,
+    "mcp_desk.py": 30,
+    "mcp_server.py": 35,
     "refund_desk/__init__.py": 10,
     "refund_desk/desk.py": 160,
     "refund_desk/shop.py": 70,
@@ -147,6 +149,22 @@ def test_the_agent_looks_asks_pays_and_answers(monkeypatch: pytest.MonkeyPatch) 
     session.reject(by="sue")
     assert session.replies == ["It is on its way.", "I may not do that."]
     assert [call.arguments for call in session.calls("pay_back")] == [{"cents": 25_000}]
+
+
+def test_the_agent_with_tools_of_an_mcp_server_looks_asks_and_pays() -> None:
+    """Its server is faked here; docs/mcp.md runs the real one."""
+    paid = []
+    fakes = {
+        "desk_find_order": lambda order_id: {"item": "lamp"},
+        "desk_refund": lambda order_id, cents: paid.append(cents) or "paid back",
+    }
+    session = rehearse(str(EXAMPLES / "mcp_desk.py"), activities=fakes)
+    session.send("it came broken")
+    session.approve(by="sue")
+    assert (session.replies, paid) == (["It is on its way."], [25_000])
+    assert [call.arguments for call in session.calls("desk_refund")] == [
+        {"order_id": "7", "cents": 25_000}
+    ]
 
 
 @pytest.mark.slow
