@@ -5,6 +5,7 @@ STAMP := .venv/.installed
 SEEDS ?= 2000
 KILLS ?= 200
 MINUTES ?= 20
+SLICE ?= p.commit_sent,w.responded,j.applied,kill -9`: processor,ended at once,Redis: flushed
 SEED ?=
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
@@ -72,8 +73,8 @@ simulate: install  ## run the simulator: SEEDS=2000 schedules
 chaos: install  ## inflict faults by seed on a cluster of its own under load, and write docs/chaos.md: MINUTES=20 SEED=…
 	$(BIN)/python -m tests.chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) --write docs/chaos.md
 
-chaos-slice: install  ## the same for half a minute, with a fixed seed and the short faults
-	$(BIN)/python -m tests.chaos --minutes 0.5 --seed 1 --short
+chaos-slice: install  ## the same for half a minute, with a fixed seed and a few short faults
+	$(BIN)/python -m tests.chaos --minutes 0.4 --seed 1 --faults '$(SLICE)'
 
 chaos-tests: install  ## the tests of kills and outages in their long form, and 10,000 parked sessions: KILLS=200 SEED=…
 	WAKEFUL_CHAOS_KILLS=$(KILLS) WAKEFUL_CHAOS_SEED=$(SEED) $(BIN)/python -m pytest -q tests/chaos tests/processors/test_memory.py
