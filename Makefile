@@ -4,6 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 SEEDS ?= 2000
 KILLS ?= 200
+MINUTES ?= 20
 SEED ?=
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
@@ -17,7 +18,7 @@ COMPILE := $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-e
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test browser screenshots check lint up down clean bench bench-peers simulate chaos lock
+.PHONY: help install demo test browser screenshots check lint up down clean bench bench-peers simulate chaos chaos-slice chaos-tests lock
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' Makefile
@@ -68,7 +69,13 @@ bench-peers: install  ## measure the same beside Restate and DBOS, in rounds; BE
 simulate: install  ## run the simulator: SEEDS=2000 schedules
 	$(BIN)/python -m wakeful.deploy.simulation --seeds $(SEEDS)
 
-chaos: install  ## kill processes, and the broker, in the worst moments and under a payment service that does not dedupe; park 10,000 sessions: KILLS=200 SEED=…
+chaos: install  ## inflict faults by seed on a cluster of its own under load, and write docs/chaos.md: MINUTES=20 SEED=…
+	$(BIN)/python -m tests.chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) --write docs/chaos.md
+
+chaos-slice: install  ## the same for half a minute, with a fixed seed and the short faults
+	$(BIN)/python -m tests.chaos --minutes 0.5 --seed 1 --short
+
+chaos-tests: install  ## the tests of kills and outages in their long form, and 10,000 parked sessions: KILLS=200 SEED=…
 	WAKEFUL_CHAOS_KILLS=$(KILLS) WAKEFUL_CHAOS_SEED=$(SEED) $(BIN)/python -m pytest -q tests/chaos tests/processors/test_memory.py
 	WAKEFUL_ROLLING_SESSIONS=200 $(BIN)/python -m pytest -q tests/deploy/test_rolling_live.py
 	WAKEFUL_CANCELLED_SESSIONS=5000 $(BIN)/python -m pytest -q tests/deploy/test_saga_live.py

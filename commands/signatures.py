@@ -18,6 +18,7 @@ import secrets
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from ..events import signed
 from ..events.keyed import keyed_hash
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
         Ed25519PublicKey,
     )
 
-KEY_HEADER = "wakeful_key"
+KEY_HEADER = signed.KEY_HEADER
 SIGNATURE_HEADER = "wakeful_signature"
 SIGNED = (KEY_HEADER, SIGNATURE_HEADER)
 """The headers that vouch for a record: whatever else it has is its own."""

@@ -163,6 +163,11 @@ class Supervisor:
             process.send_signal(number)
             return process.pid
 
+    def crash_next(self, name: str, point: str) -> None:
+        """Gives the next start of a child a crash point, as `failpoints` do the first."""
+        with self._guard:
+            self._child(name).failpoint = point
+
     def pids(self) -> dict[str, int]:
         """The pid of each child that runs."""
         with self._guard:

@@ -24,6 +24,7 @@ PAGES = ("README.md", "docs/tour.md", "docs/models.md", "docs/refund-desk.md")
 DOORS = {
     "wakeful.deploy.demo.command": "deploy/cli/main.py imports it by name: an install may lack it",
     "wakeful.deploy.demo.payments.__main__": "a process of its own, which payments/process.py starts",
+    "wakeful.deploy.simulation.on_kafka": "tests/chaos/page.py writes docs/chaos.md by it",
     "wakeful.processors.mcp.guard": "a process of its own, which processors/mcp/stdio.py starts by its path",
     "wakeful.schemas.history": "a folder of data, read as such",
     "wakeful.schemas.release": "run by hand when a schema changes",

@@ -36,7 +36,6 @@ from ...projections.audit.blobs import stored
 from ...projections.audit.folds import refold
 from ...projections.audit.history import History
 from . import arriving, deciding, elsewhere, executing
-from .admitting import versions_are_current
 from .copying import Copied, copies_are_dead, sessions_lie_at_home
 from .families import families
 from .flooding import others_are_let_in
@@ -107,7 +106,6 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
     findings.extend("quotas", others_are_let_in(evidence))
     findings.extend("I21", _log_time(evidence, events))
     findings.extend("I29", nobody_tells(world, database))
-    findings.extend("I7", versions_are_current(events, commands))
     findings.extend("I27", vouched(evidence, events, commands))
     findings.extend("I27k", by_keys_of_now(world.plan.seed, events))
     if rested:
@@ -141,6 +139,7 @@ def check(world: World, database: Database, *, rested: bool) -> tuple[Findings, 
     findings.extend("I18", _recorded_work_is_not_redone(world, evidence))
     findings.extend("I18b", _work_is_done_where_it_is_believed(world, evidence))
     findings.extend("I3w", _tasks_are_done(world, evidence, events))
+    findings.extend("I21w", executing.nothing_is_over_early(world))
     if not world.plan.deploys:
         findings.extend("held", _no_engine_faults(events))
     return findings, events

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ...commands.policy import Deciding, Executing, Policy, Question, Ruling
@@ -16,9 +16,12 @@ from ...events.retries import NOTHING_RAN
 from ...events.state import NEVER_MS
 from ...processors.activities.standing import KNOWN_MS
 from ...processors.control import POLICY_KEY
+from ...processors.simulation import clock
 from ...processors.simulation.attempts import Start
 from ...processors.simulation.policies import MANY, in_force
 from ...processors.simulation.workload import APP
+from ...processors.simulation.world import World
+from .planting import Mutant, plant
 
 Attempt = r.ActivityRequested | r.ActivityRetried | r.ActivityReturned
 
@@ -251,3 +254,21 @@ def gates(events: Sequence[Event]) -> Counter[str]:
             case _:
                 pass  # the others bear on no attempt
     return +counts
+
+
+def nothing_is_over_early(world: World) -> Iterator[str]:
+    """No worker takes an attempt for past its deadline before the log's clock is, however its own clock leaps."""
+    for worker in world.workers:
+        for command_id in worker.hasty:
+            yield f"{worker.name} took {command_id} for over before its deadline"
+
+
+def _leaps(now_ms: Callable[[], int], monotonic: Callable[[], float]) -> Callable[[], int]:
+    """The wall's clock, as it goes."""
+    del monotonic
+    return now_ms
+
+
+HASTY_MUTANTS: tuple[Mutant, ...] = (
+    Mutant("drops tasks by a clock that leapt", plant((clock, "unhurried", _leaps)), seed=3),
+)

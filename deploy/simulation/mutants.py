@@ -34,6 +34,7 @@ from .approval_mutants import APPROVAL_MUTANTS
 from .contract_mutants import CONTRACT_MUTANTS
 from .copying import COPY_MUTANTS
 from .elsewhere_mutants import ELSEWHERE_MUTANTS
+from .executing import HASTY_MUTANTS
 from .family_mutants import FAMILY_MUTANTS
 from .flooding import FLOOD_MUTANTS
 from .gate_mutants import GATE_MUTANTS
@@ -202,4 +203,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *LODGING_MUTANTS,
     *SHARING_MUTANTS,
     *VERSION_MUTANTS,
+    *HASTY_MUTANTS,
 )

@@ -86,10 +86,11 @@ class WorkerCore:
         identity: Identity = INSECURE,
         hit: Callable[[str], None] = no_failpoint,
         draining: Callable[[Sequence[Place]], None] = lambda _places: None,
+        own_ms: Callable[[], int] | None = None,
     ) -> None:
         self.counts, self.offsets = Counts(), Offsets()
         self.queue, self._log, self._topics = queue, log, topics
-        self._seat, self._worker_id, self._now_ms = seat, worker_id, now_ms
+        self._seat, self._worker_id, self._own_ms = seat, worker_id, own_ms or now_ms
         self._reports = Reports(topics, worker_id, now_ms, identity)
         self._hit, self._draining = hit, draining
         self._settled = Settled(log, topics, late_ms=LATE_MS, identity=identity)
@@ -99,8 +100,7 @@ class WorkerCore:
         self._taken_once: set[Job] = set()
         self._sender: Sender[Job | Ticket | Letter | Beat | Again] = Sender(log, self._acknowledge)
         self.unsaid = Unsaid(self._reports, self._sender.send, now_ms)
-        self._given_back: deque[Job] = deque()
-        self._expired: deque[Job] = deque()
+        self._given_back, self._expired = deque[Job](), deque[Job]()
         self._held = Held(self._settled, self.offsets)
         self._once_topic = topics.activities(queue, once=True)
         self._once, self._faults, self._log_ms = OnceTasks(self._bury), 0, 0
@@ -176,7 +176,7 @@ class WorkerCore:
 
     def is_over(self, job: Job) -> bool:
         """Whether it is past its deadline (by the newest log time known, or long by this clock), or others have it by now."""
-        return job.is_lost or job.task.deadline_ms <= max(self._log_ms, self._now_ms() - LATE_MS)
+        return job.is_lost or job.task.deadline_ms <= max(self._log_ms, self._own_ms() - LATE_MS)
 
     def report(self, job: Job, body: Body | ReturnActivity) -> None:
         """Sends what is to be said of a job, once a key signs it; it is settled when the broker has acknowledged it."""

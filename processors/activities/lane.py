@@ -21,6 +21,7 @@ import structlog
 from ...commands.identity import Identity
 from ...events.log.protocol import Log, Place
 from ...events.topics import Topics
+from ..clock import unhurried
 from .attempt import hung, unwanted
 from .bursts import Burst
 from .core import WorkerCore
@@ -88,21 +89,20 @@ class Lane:
             identity=identity,
             hit=hit,
             draining=self._drain_places,
+            own_ms=unhurried(now_ms, monotonic),
         )
         self._runner, self._hit, self._monotonic = runner, hit, monotonic
         self._concurrency, self._sync_concurrency = concurrency, sync_concurrency
-        self._drain_ms = drain_ms
         self.ended, self._stopping, self._moved = (threading.Event() for _ in range(3))
         self._waiting = Waiting(self._needs_thread, killers.holds_back)
         self._tasks: dict[asyncio.Task[None], Job] = {}
         self._threads = Threads(f"activity-{queue}", threads_max=sync_concurrency)
-        self._in_threads, self._attempts = 0, Attempts(killers)
-        self._superseded, self._standing = superseded, standing
+        self._superseded, self._standing, self._drain_ms = superseded, standing, drain_ms
         self._running = Running(runner, send=self.core.beat, monotonic=monotonic, over=superseded)
         superseded.tell(self._over)
         drop = partial(self._hand_in, body=None)
         self._redelivered = Redelivered(self.core, leases, monotonic, now_ms, drop)
-        self._hearing = Hearing(monotonic)
+        self._hearing, self._attempts = Hearing(monotonic), Attempts(killers)
         self._driver = Driver(
             runner,
             self._attempts,
@@ -118,7 +118,7 @@ class Lane:
         self._room = self._room_of(counted=runner.calls_once_in_threads(queue))
         self._handing_in, self._burst = threading.Lock(), Burst(self._hand_in, self._break_off)
         self._error: BaseException | None = None
-        self._look_at, self._warned, self._drained = 0.0, False, False
+        self._look_at, self._warned, self._drained, self._in_threads = 0.0, False, False, 0
 
     def stop(self) -> None:
         """Takes no more tasks and drains."""

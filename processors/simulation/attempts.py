@@ -41,8 +41,18 @@ class Believed:
     known: dict[Place, int]
 
 
-def note_believed(core: WorkerCore, note: Callable[[set[str]], None]) -> None:
-    """Tells which results this core finds, each time that it looks."""
+def watched(
+    core: WorkerCore,
+    note: Callable[[set[str]], None],
+    now_ms: Callable[[], int],
+    hasty: list[str],
+) -> None:
+    """Tells which results this core finds, each time that it looks, and what it takes for over too early."""
+    _note_believed(core, note)
+    _note_hasty(core, now_ms, hasty)
+
+
+def _note_believed(core: WorkerCore, note: Callable[[set[str]], None]) -> None:
     settled = core._settled  # noqa: SLF001 nobody else needs to know what a worker has looked up
     find = settled.found_among
 
@@ -53,6 +63,19 @@ def note_believed(core: WorkerCore, note: Callable[[set[str]], None]) -> None:
         return found
 
     settled.found_among = found_among  # type: ignore[method-assign]
+
+
+def _note_hasty(core: WorkerCore, now_ms: Callable[[], int], hasty: list[str]) -> None:
+    """Tells which attempts this core takes for past their deadline, and by the log's clock they are not."""
+    is_over = core.is_over
+
+    def noted(job: Job) -> bool:
+        over = is_over(job)
+        if over and not job.is_lost and job.task.deadline_ms > now_ms():
+            hasty.append(job.command_id)
+        return over
+
+    core.is_over = noted  # type: ignore[method-assign]
 
 
 @dataclass(slots=True)

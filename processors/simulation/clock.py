@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from ..clock import unhurried
+
 START_MS = 1_700_000_000_000
 
 
@@ -14,6 +18,21 @@ class VirtualClock:
     def now_ms(self) -> int:
         """Milliseconds since 1970."""
         return self.ms
+
+
+LEAPS_AFTER_MS = 2_000
+LEAP_MS = 3 * 3_600_000
+"""Longer than any task of the simulation may wait."""
+
+
+def leapt(clock: VirtualClock) -> Callable[[], int]:
+    """What a worker goes by on a machine whose clock is right at first, and a while later far ahead."""
+    leaps_ms = clock.ms + LEAPS_AFTER_MS
+
+    def wall_ms() -> int:
+        return clock.ms + (LEAP_MS if clock.ms >= leaps_ms else 0)
+
+    return unhurried(wall_ms, lambda: clock.ms / 1000)
 
 
 class SkewedClock:

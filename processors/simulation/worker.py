@@ -23,7 +23,8 @@ from ..activities.seat import Seat
 from ..activities.standing import Outdated, Standing, Unsure
 from ..activities.superseded import Superseded
 from .actors import DIGEST_KEY, NAMESPACE, Actor, Killed, Scene
-from .attempts import Believed, Running, Start, lasts_ms, note_believed, played
+from .attempts import Believed, Running, Start, lasts_ms, played, watched
+from .clock import leapt
 from .downstream import World
 from .faults import Unsteady
 from .keyless import workers_identity
@@ -61,7 +62,7 @@ class WorkerActor(Actor):
         self._instance = self.name if number % 2 == 0 else None
         self._places = [Place(scene.topics.commands, n) for n in range(scene.plan.partitions)]
         self._starts = starts
-        self.believed: list[Believed] = []
+        self.believed, self.hasty = list[Believed](), list[str]()
         self._known: dict[Watermark, dict[Place, int]] = {}
         self._core: WorkerCore
         self._standing: Standing
@@ -106,8 +107,9 @@ class WorkerActor(Actor):
             identity=identity,
             hit=self._hit,
             draining=self._draining,
+            own_ms=leapt(scene.clock),
         )
-        note_believed(self._core, self._note_believed)
+        watched(self._core, self._note_believed, scene.clock.now_ms, self.hasty)
         self._core.open()
         self._standing = Standing(
             Unsteady(self.log, scene.faults, self._unsteady),

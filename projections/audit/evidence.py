@@ -8,6 +8,7 @@ from typing import Any
 
 from ...events.errors import Transient, Undecodable
 from ...events.log.protocol import EndOfPartition, Headers, Isolation, Log, Place, Record
+from ...events.signed import KEY_HEADER
 from ...events.topics import Topics
 from ..rows import Key, Rows
 from ..views import Gap
@@ -50,13 +51,19 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What an audit needs of a command. `result_of` is the activity and attempt that a worker reports of."""
+    """What an audit needs of a command. `result_of` is the activity and attempt that a worker reports of.
+
+    `expected_seq` is the version of the session that it asked for, `signed_by` the key that its headers name.
+    """
 
     kind: str
     tenant: str
     session_id: str
     command_id: str
     result_of: tuple[str, int] | None
+    actor: str = ""
+    expected_seq: int | None = None
+    signed_by: str | None = None
 
 
 ReadCommand = Callable[[Record], Asked | None]
@@ -74,7 +81,17 @@ def asked_by(decode_command: Callable[[bytes | None, Headers], Any]) -> ReadComm
         header, body = command.header, command.body
         kind = type(body).__name__
         result_of = (body.activity_id, body.attempt) if hasattr(body, "attempt") else None
-        return Asked(kind, header.tenant, header.session_id, header.command_id, result_of)
+        key = dict(record.headers).get(KEY_HEADER)
+        return Asked(
+            kind,
+            header.tenant,
+            header.session_id,
+            header.command_id,
+            result_of,
+            header.actor,
+            header.expected_seq,
+            None if key is None else key.decode(errors="backslashreplace"),
+        )
 
     return read
 

@@ -23,11 +23,17 @@ IDEMPOTENT = 5
 NO_KEY_REUSE = 6
 """An id that comes with another content is refused."""
 
+EXPECTED_VERSION = 7
+"""A command that expects a version of its session meets that one, or is refused."""
+
 PURE_FOLD = 8
 """Folding the events gives the states that snapshots recorded."""
 
 LEGAL_PATH = 10
 """Each status follows another by an arrow of the lifecycle."""
+
+NOTHING_LEAKS = 11
+"""The views show nothing that is not committed."""
 
 TORN_FREE = 12
 """Of one transaction's records all are there, or none is."""
@@ -46,6 +52,9 @@ STABLE_KEY = 16
 
 AT_MOST_ONCE = 17
 """What must not run twice does not."""
+
+RECORDED_ONCE = 18
+"""What was recorded as ended is not begun again."""
 
 COMPENSATION = "17c"
 """What a session did before it failed or was cancelled is taken back, once, the last first."""
@@ -68,6 +77,12 @@ AUTHORITY = 25
 NO_UNAPPROVED_START = 26
 """What needs an approval starts after it was granted, and before it expired."""
 
+ACTOR = 27
+"""Each event keeps who vouched for its command, and what people say is said by who sent it."""
+
+NO_SECRETS = 29
+"""Nothing that was planted as a secret is in any record or row."""
+
 CHAIN = 32
 """Each event names the hash of the one before."""
 
@@ -76,6 +91,9 @@ POSITION = 33
 
 REBUILD = 34
 """A rebuild from the events gives the views."""
+
+POISON = 37
+"""What cannot be decided is put aside whole, with its reason."""
 
 NOBODY_STRANDED = 38
 """Once all is quiet nothing is left undecided, and no session is left without what wakes it."""

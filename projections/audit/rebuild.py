@@ -32,7 +32,7 @@ from ..views import REFUSED
 from .evidence import Violation
 from .folds import Folded
 from .history import History, Session, place_of
-from .invariants import POSITION, REBUILD
+from .invariants import NOTHING_LEAKS, POSITION, REBUILD
 
 
 def rebuild_rows(events: Iterable[Event]) -> Rows:
@@ -109,6 +109,24 @@ def in_place(history: History) -> Iterator[Violation]:
         if found.get(key, 0) != seq:
             told = f"its row is at seq {found.get(key, 0)}, the position says {seq}"
             yield Violation(POSITION, "/".join(key), offset, told)
+
+
+def nothing_leaks(history: History) -> Iterator[Violation]:
+    """11: each row of the views was last changed by an event that a reader of committed records is shown, of its own session."""
+    evidence = history.evidence
+    if evidence.rows is None:
+        return
+    committed = {
+        (*session, fact.event.envelope.seq)
+        for session, facts in history.sessions.items()
+        for fact in facts
+    }
+    for table, rows in evidence.rows.items():
+        for key, row in rows.items():
+            seq = row.get("seq")
+            if seq is not None and (*key[:2], seq) not in committed:
+                told = f"a row of {table} was changed by event {seq}, which is in no committed transaction"
+                yield Violation(NOTHING_LEAKS, "/".join(key[:2]), None, told)
 
 
 def rebuilt_equals_live(history: History, folds: dict[Session, Folded]) -> Iterator[Violation]:

@@ -9,6 +9,7 @@ commands, and the last command of each partition, are few and are kept.
 from __future__ import annotations
 
 import gc
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -28,6 +29,7 @@ from .checks import OF_SESSIONS
 from .dispositions import disposed, unread
 from .evidence import Evidence, Kept, ReadCommand, Violation
 from .history import History
+from .promises import looked_at
 from .spool import Spool
 from .turned_away import TurnedAway
 
@@ -63,10 +65,14 @@ class Source:
 
 @dataclass(slots=True)
 class Found:
-    """What an audit has found, and how much it has read, by the name of the field of `Evidence`."""
+    """What an audit has found, and how much it has read, by the name of the field of `Evidence`; `looked_at` has more."""
 
     violations: list[Violation] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
+    looked_at: Counter[str] = field(default_factory=Counter)
+    """See `promises.looked_at`."""
+    whole: bool = True
+    """See `Source`."""
 
 
 def audit_slices(
@@ -127,7 +133,7 @@ def check_slices(
 ) -> Found:
     """Checks slice after slice, and then what goes across them; once, since slices are gone when they were read."""
     evidence = aside.source.evidence
-    found = Found(counts=aside.counts)
+    found = Found(counts=aside.counts, whole=aside.source.whole)
     together = TurnedAway(evidence, aside.letters, whole=aside.source.whole)
     for number in range(aside.slices):
         tell("checking", number, aside.slices)
@@ -136,6 +142,7 @@ def check_slices(
             for batch in order.compacted_batches(history):
                 aside.excused.add(crc32(batch), batch)
             found.violations += _checked(history, together, blobs, digest_key)
+            found.looked_at.update(looked_at(history))
             del history
     tell("checking", aside.slices, aside.slices)
     if aside.source.whole:

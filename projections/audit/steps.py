@@ -11,7 +11,7 @@ from ...events.failures import NOTHING_DONE
 from ...events.verdicts import COMPLETED, UNCERTAIN
 from .evidence import Violation
 from .history import Fact, History, Session, of
-from .invariants import ATTEMPT_FENCE, ONE_OUTCOME, STABLE_KEY
+from .invariants import ATTEMPT_FENCE, ONE_OUTCOME, RECORDED_ONCE, STABLE_KEY
 from .tasks import DISPATCHES, withheld
 
 OPEN, IN_DOUBT, LEFT_IN_DOUBT = "open", UNCERTAIN, "uncertain for good"
@@ -19,7 +19,7 @@ OPEN, IN_DOUBT, LEFT_IN_DOUBT = "open", UNCERTAIN, "uncertain for good"
 
 
 def one_outcome(history: History) -> Iterator[Violation]:
-    """14: at most one end per activity, never without a request; exactly one once the session ended.
+    """14, 18: at most one end per activity, never without a request, and no attempt after it; exactly one once the session ended.
 
     Doubt is no end, unless the workflow decides by itself: then nothing may follow.
     """
@@ -64,7 +64,7 @@ def one_outcome(history: History) -> Iterator[Violation]:
                         told = (
                             f"{type(body).__name__} of activity {body.activity_id}, which is {how}"
                         )
-                        yield of(fact, ONE_OUTCOME, told)
+                        yield of(fact, RECORDED_ONCE, told)
                 case _:
                     pass  # the others neither end an activity nor go on with one
 

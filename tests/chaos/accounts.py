@@ -39,7 +39,7 @@ class PaymentsRig(Rig):
     """A rig whose sessions pay back, with an account per refund."""
 
     def __init__(self, **where: Any) -> None:
-        super().__init__(app=APP, **where)
+        super().__init__(**{"app": APP, **where})
         self.accounts: dict[tuple[str, str], Account] = {}
         self.waiting: dict[str, tuple[r.Obligation, ...]] = {}
 

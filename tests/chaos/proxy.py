@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 import threading
+import time
 from contextlib import suppress
 from queue import Queue
 from types import TracebackType
@@ -30,7 +31,10 @@ class Proxy:
         self._sockets: list[socket.socket] = []
         self._late: list[tuple[socket.socket, bytes]] = []
         self._kept_back: int | None = None
+        self._one_only = False
         self._is_cut = False
+        self.delay_s = 0.0
+        """How long each request is on its way, from now on."""
         self._arrived = threading.Event()
         self._asked: set[tuple[int, bytes]] = set()
         self._answers: Queue[bytes] = Queue()
@@ -40,8 +44,10 @@ class Proxy:
         """Where clients connect."""
         return f"{LOOPBACK}:{self._port}"
 
-    def keep_back(self, kind: int) -> None:
-        """From now on requests of this kind wait; others pass."""
+    def keep_back(self, kind: int, *, one: bool = False) -> None:
+        """From now on requests of this kind wait, or the first of them; others pass."""
+        self._arrived.clear()
+        self._one_only = one
         self._kept_back = kind
 
     def wait_for_one(self, seconds: float) -> bool:
@@ -52,10 +58,13 @@ class Proxy:
         """Sends what waits, each on the connection that it came on, though its client may be gone; gives the answers."""
         with self._lock:
             late, self._late, self._kept_back = self._late, [], None
+        sent = 0
         for upstream, frame in late:
-            self._asked.add((upstream.fileno(), frame[8:12]))
-            upstream.sendall(frame)
-        return [self._answers.get(timeout=seconds) for _ in late]
+            with suppress(OSError):  # the broker is another by now, and never hears of it
+                self._asked.add((upstream.fileno(), frame[8:12]))
+                upstream.sendall(frame)
+                sent += 1
+        return [self._answers.get(timeout=seconds) for _ in range(sent)]
 
     def cut(self) -> None:
         """Ends all connections, and lets none begin."""
@@ -86,7 +95,11 @@ class Proxy:
         with suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
-                upstream = socket.create_connection(self._broker)
+                try:
+                    upstream = socket.create_connection(self._broker)
+                except OSError:  # no broker at the moment
+                    _end([client])
+                    continue
                 with self._lock:
                     if not self._is_cut:
                         self._sockets += [client, upstream]
@@ -105,10 +118,14 @@ class Proxy:
                     late = kind == self._kept_back
                     if late:
                         self._late.append((upstream, frame))
+                        if self._one_only:
+                            self._kept_back = None
                 if late:
                     waits = True
                     self._arrived.set()
                 else:
+                    if self.delay_s:
+                        time.sleep(self.delay_s)
                     upstream.sendall(frame)
         if not waits:  # else the network has something of this client that is still on its way
             with suppress(OSError):
@@ -121,8 +138,9 @@ class Proxy:
             try:
                 frame = _frame(upstream)
             except OSError:
-                return
+                frame = b""
             if not frame:
+                _end([client, upstream])
                 return
             if (upstream.fileno(), frame[4:8]) in self._asked:
                 self._answers.put(frame)

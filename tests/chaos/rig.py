@@ -50,7 +50,9 @@ class Rig:
         home: Path,
         partitions: int = 2,
         app: str = APP,
+        environ: Mapping[str, str] | None = None,
     ) -> None:
+        """`environ` is what the processes are told in place of what is told here; clients go to `kafka` itself."""
         self.app = app
         self.folder = home / "outside"
         self.folder.mkdir(parents=True)
@@ -64,6 +66,7 @@ class Rig:
             "WAKEFUL_ALWAYS_REPLAY": "1",
             "WAKEFUL_OPEN_POLICY": "1",
             "WAKEFUL_CHAOS_FOLDER": str(self.folder),
+            **(environ or {}),
         }
         ensure_local_keys(home / "home" / "keys.json")
         self.settings: Settings = load_settings(self.environ)

@@ -1,4 +1,4 @@
-"""The broker is killed under open streams, and comes back: each goes on, without a gap and without a repeat. In `make chaos`."""
+"""The broker is killed under open streams, and comes back: each goes on, without a gap and without a repeat. In `make chaos-tests`."""
 
 import signal
 from functools import partial

@@ -1,4 +1,4 @@
-"""What takes a minute or more of a broker's or a processor's time. In `make chaos` alone; short forms are beside the code."""
+"""What takes a minute or more of a broker's or a processor's time. In `make chaos-tests` alone; short forms are beside the code."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A payment service that does not dedupe, faults in every call, kill -9 all the while: each refund is paid once.
 
-`make test` runs the short form. `make chaos` runs the long one: KILLS=200, SEED=… to repeat a schedule.
+`make test` runs the short form. `make chaos-tests` runs the long one: KILLS=200, SEED=… to repeat a schedule.
 """
 
 import json

@@ -34,7 +34,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.postgres, pytest.mark.slow]
 
 APP = str(Path(__file__).with_name("rolling_app.py"))
 SESSIONS = int(os.environ.get("WAKEFUL_ROLLING_SESSIONS", "10"))
-"""Of each kind: parked, and in mid turn; `make chaos` has 200."""
+"""Of each kind: parked, and in mid turn; `make chaos-tests` has 200."""
 
 READS_MAX = 5
 

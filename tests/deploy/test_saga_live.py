@@ -19,7 +19,7 @@ from wakeful.projections.queries import LIMIT_MAX
 
 APP = str(Path(__file__).with_name("saga_app.py"))
 COUNT = int(os.environ.get("WAKEFUL_CANCELLED_SESSIONS", "5"))
-"""`make chaos` cancels 5,000."""
+"""`make chaos-tests` cancels 5,000."""
 
 SESSIONS = [f"t{number}" for number in range(COUNT)]
 IN_FLIGHT = min(COUNT, 50)

@@ -157,6 +157,21 @@ def test_a_crash_point_is_for_the_first_start_alone(desk: Desk) -> None:
     until(lambda: desk.ups(one, "worker-default-0") == ["worker up - desk"], "the worker")
 
 
+def test_a_crash_point_for_the_next_start_is_for_that_one_alone(desk: Desk) -> None:
+    one = desk.supervisor(workers=0)
+    one.start()
+    until(lambda: desk.ups(one, "processor-0"), "the first start")
+    one.crash_next("processor-0", "p.begun:2")
+    for starts in (2, 3):
+        one.kill("processor-0")
+        until(lambda n=starts: len(desk.ups(one, "processor-0")) == n, "the next start")
+    assert desk.ups(one, "processor-0") == [
+        "processor up - desk",
+        "processor up p.begun:2 desk",
+        "processor up - desk",
+    ]
+
+
 def test_a_crash_point_of_nobody_is_refused(desk: Desk) -> None:
     with pytest.raises(ValueError, match="no child of these names: processor-9"):
         desk.supervisor(failpoints={"processor-9": "p.begun"})

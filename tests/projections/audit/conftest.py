@@ -57,6 +57,7 @@ class Chronicle:
     head: Head = field(default_factory=Head)
     batch: int = 0
     requests: dict[str, r.ActivityRequested] = field(default_factory=dict)
+    actors: dict[tuple[int, int], str] = field(default_factory=dict)
 
     def ask(
         self, body: m.CommandBody, *, command_id: str | None = None, session=S, actor="ann"
@@ -74,6 +75,7 @@ class Chronicle:
             record_headers(encoded, command_id),
         )
         self.commands.append(record)
+        self.actors[record.partition, record.offset] = actor
         hashed = None if isinstance(body, m.INTERNAL) else command_hash(encoded)
         issued = None if hashed is None else header.issued_at_ms
         return r.Cause(record.topic, record.partition, record.offset, command_id, hashed, issued)
@@ -100,7 +102,8 @@ class Chronicle:
         attempt = None if withheld(body) is not None else newest_of(body)
         count = 1 + (type(body) in OUTCOME_KINDS) + (attempt is not None)
         marks = batch_headers(f"b{len(self.scribe.records)}", count)
-        event = self.scribe.add(S, body, cause=cause, extra_headers=marks, at_ms=at_ms)
+        actor = self.actors.get((cause.partition, cause.offset), "ann")
+        event = self.scribe.add(S, body, actor=actor, cause=cause, extra_headers=marks, at_ms=at_ms)
         envelope = event.envelope
         try:
             self.state = evolve(self.state, event)

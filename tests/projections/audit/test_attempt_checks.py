@@ -108,9 +108,9 @@ def test_14_a_session_that_ends_with_a_doubt_is_found(doubt, found):
     assert 14 in found(doubt(instead(failed)).evidence())
 
 
-def test_14_another_attempt_of_what_is_in_doubt_is_found(doubt, found):
+def test_18_another_attempt_of_what_is_in_doubt_is_found(doubt, found):
     again = on(r.ActivityUncertain, lambda body: [body, r.ActivityReturned("1.1", 3, "", "w")])
-    assert 14 in found(doubt(again).evidence())
+    assert 18 in found(doubt(again).evidence())
 
 
 def test_15_a_resolution_of_another_attempt_is_found(doubt, found):

@@ -69,11 +69,11 @@ def test_13_an_attempt_without_its_task_or_with_two_is_found(told, found):
     assert 13 in found(chronicle.evidence(activities=[*chronicle.tasks, chronicle.tasks[1]]))
 
 
-def test_14_an_attempt_after_the_outcome_is_found(told, found):
+def test_18_an_attempt_after_the_outcome_is_found(told, found):
     def again(body):
         return [body, r.ActivityRetried("1.1", 4)]
 
-    assert 14 in found(told(on(r.ActivityCompleted, again)).evidence())
+    assert 18 in found(told(on(r.ActivityCompleted, again)).evidence())
 
 
 def test_15_the_result_of_an_older_attempt_that_was_applied_is_found(told, found):

@@ -152,7 +152,7 @@ def test_24_a_grant_of_what_is_made_from_old_data_is_found(begin, found):
 def test_25_a_grant_by_fewer_than_must_or_by_whom_it_is_for_is_found(begin, found):
     few = begin(on(r.ApprovalRequested, lambda body: [replace(body, quorum=2)])).story()
     assert found(few.evidence()) == {25}
-    own = begin(on(r.ApprovalRequested, lambda body: [replace(body, requester="ann")])).story()
+    own = begin(on(r.ApprovalRequested, lambda body: [replace(body, requester="boss")])).story()
     assert found(own.evidence()) == {25}
 
 
