@@ -52,7 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
             break
         seed += 1
     print("\n".join(table_of(results)))
-    if options.write is not None and all(result.holds for result in results):
+    if options.write is not None:
         write_page(options.write, results, datetime.now(UTC).date().isoformat())
     return 0 if all(result.holds for result in results) else 1
 
@@ -80,10 +80,7 @@ def _run(seed: int, seconds: float, folder: Path, options: argparse.Namespace, s
 
 
 def _tell(result: Result, folder: Path, seconds: float, options: argparse.Namespace) -> None:
-    found = [
-        *result.violations,
-        *(f"{one.name}: {one.wrong}" for one in result.faults if one.wrong),
-    ]
+    found = result.found
     for sentence in found[:SHOWN]:
         print(f"  {sentence}")
     if len(found) > SHOWN:
@@ -111,7 +108,7 @@ def _parser() -> argparse.ArgumentParser:
         "--short", action="store_true", help="no faults that take half a minute or more"
     )
     parser.add_argument("--keep", action="store_true", help="the logs also where nothing was found")
-    parser.add_argument("--write", type=Path, help="the page to write where nothing was found")
+    parser.add_argument("--write", type=Path, help="the page to write")
     parser.add_argument(
         "--mutant", help="with this one of the simulator's planted mistakes: it should be found"
     )

@@ -17,7 +17,7 @@ HEAD = """# Chaos
 to and loses answers. Clients open sessions that pay, ask for approval, sleep, hand out jobs and open children, and what must come of each is known beforehand. Meanwhile it inflicts the faults below, in an order that follows from
 the seed: all of them come before any comes again. It needs a checkout ([ARCHITECTURE.md](ARCHITECTURE.md) has what each process does, [semantics.md](semantics.md) what is promised).
 
-This page is written by that command, where nothing was found.
+This page is written by that command, whatever it has found.
 
 """
 
@@ -76,11 +76,17 @@ def last_run(results: Sequence[Result], day: str) -> Iterator[str]:
     yield (
         f"{day}, seeds {seeds}, {minutes:.0f} minutes: {faults} faults, {sum(r.ends for r in results)} ends of processes, "
         f"{sum(r.sessions for r in results)} sessions, {sum(r.events for r in results)} events, "
-        f"{sum(r.doubts for r in results)} refunds that somebody had to look up, {sum(len(r.violations) for r in results)} violations. "
+        f"{sum(r.doubts for r in results)} refunds that somebody had to look up, {sum(len(r.found) for r in results)} violations. "
         "Recovery is in seconds, on a machine that is busy with other things; most of it is the time in which a process starts."
     )
     yield ""
     yield from table_of(results)
+    broken = [(result.seed, told) for result in results for told in result.found]
+    if broken:
+        yield ""
+        yield "Found, and kept with its logs:"
+        yield ""
+        yield from (f"- seed {seed}: {told.splitlines()[-1]}" for seed, told in broken)
 
 
 def table_of(results: Sequence[Result]) -> Iterator[str]:

@@ -68,9 +68,14 @@ class Result:
     seconds: float = 0.0
 
     @property
+    def found(self) -> list[str]:
+        """All that must not be, in sentences."""
+        return [*self.violations, *(f"{met.name}: {met.wrong}" for met in self.faults if met.wrong)]
+
+    @property
     def holds(self) -> bool:
         """Whether nothing was found."""
-        return not self.violations and not any(met.wrong for met in self.faults)
+        return not self.found
 
 
 def run(
