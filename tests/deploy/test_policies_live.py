@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.deploy.supervised import until
 
 from wakeful.commands.identity import INSECURE
 from wakeful.deploy.cli.context import kafka
@@ -124,8 +125,18 @@ def test_an_approval_that_policy_makes_void_exits_with_1_and_says_what_is_next(
         wanted.write_text(f'policies = ["default", "also.cedar"]\n{roles}', "utf-8")
         assert cli("policy", "publish", str(wanted))[0] == Exit.DONE
 
+    def open_proposals() -> list[dict[str, Any]]:
+        listed: list[dict[str, Any]] = []
+
+        def any_listed() -> bool:
+            listed[:] = cli("approval", "list", "--session", "v1", "--json")[1]
+            return bool(listed)
+
+        until(any_listed, "the views to show what is asked for")
+        return listed
+
     def approve(by: str) -> tuple[int, str]:
-        _, (asked,), _ = cli("approval", "list", "--session", "v1", "--json")
+        (asked,) = open_proposals()
         done = ("--session", "v1", "--actor", by, "--wait", "--timeout", "30")
         code, _, err = cli("approval", "approve", asked["proposal_id"], *done)
         return code, err

@@ -106,8 +106,11 @@ def test_only_a_call_without_an_answer_can_be_answered() -> None:
     [
         ((), r"which workflow\? give workflow='…' \(declared: none\)"),
         ((played,), r"which workflow\? .*\(declared: desk, sleeper, stubborn\)"),
-        ((desk, 7), "takes workflows, activities, an app, a module or its name, got 7"),
-        ((desk.function,), "takes workflows, activities, an app"),
+        (
+            (desk, 7),
+            "takes workflows, activities, mcp servers, an app, a module or its name, got 7",
+        ),
+        ((desk.function,), "takes workflows, activities, mcp servers, an app"),
         (("no_such_module_here",), "no module 'no_such_module_here'"),
     ],
 )

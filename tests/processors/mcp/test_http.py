@@ -38,6 +38,7 @@ class Served:
         self.socket = socket.socket()
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(("127.0.0.1", port))
+        self.socket.listen()  # who comes before the server runs waits for it
         self.port = self.socket.getsockname()[1]
         config = uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1)
         self.server = uvicorn.Server(config)
