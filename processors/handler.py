@@ -312,8 +312,8 @@ class CommandHandler:
             control_offset=self._facts.control_offset,
             disposes=not run.by_clock,
         )
+        requested = session.requested_by(r.Event(envelope, body))
         event = r.Event(envelope, recorded(body, before.data if before is not None else None))
-        requested = session.requested_by(event)
         encoded = EVENTS.encode(event)
         hashed = event_hash(encoded.fingerprint, encoded.body, head.hash)
         session.head = fold_head(head, envelope, hashed)

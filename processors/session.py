@@ -214,10 +214,11 @@ class Session:
             }
 
     def requested_by(self, event: r.Event) -> r.Event | None:
-        """The request whose attempt `event` dispatches; it lies in the open journal, as nothing outlives its stretch."""
+        """The request whose attempt `event`, with all that it says, dispatches; an earlier one lies in the open journal, as
+        nothing outlives its stretch."""
         body = event.body
         if isinstance(body, r.ActivityRequested):
-            return self._whole(event)
+            return event
         return self.request_of(body.activity_id) if isinstance(body, DISPATCHES) else None
 
     def request_of(self, activity_id: str) -> r.Event:
@@ -226,11 +227,8 @@ class Session:
         if requested is None:
             told = f"activity {activity_id} is dispatched again, and the journal has no request"
             raise Corrupt(told)
-        return self._whole(requested)
-
-    def _whole(self, event: r.Event) -> r.Event:
-        body = whole(event.body, self.state.data if self.state is not None else None)
-        return event if body is event.body else r.Event(event.envelope, body)
+        body = whole(requested.body, self.state.data if self.state is not None else None)
+        return requested if body is requested.body else r.Event(requested.envelope, body)
 
     @property
     def at_rest(self) -> bool:

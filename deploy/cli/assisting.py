@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from ..mcp.serving import Arguments, ServedTool
+from ..telling.statuses import StatusName
 
 if TYPE_CHECKING:
     from ..settings import Settings
@@ -24,23 +25,12 @@ ALLOWED = ("decide", "send")
 
 SessionId = Annotated[str, Field(description="The session's id.", max_length=512)]
 Limit = Annotated[int, Field(ge=1, le=ROWS_MAX, description="Rows at most.")]
-Status = Literal[
-    "Opened",
-    "Running",
-    "Waiting",
-    "Suspended",
-    "Recovering",
-    "Compensating",
-    "Completed",
-    "Failed",
-    "Cancelled",
-]
 
 
 class Sessions(Arguments):
     """Arguments of `list_sessions`."""
 
-    status: Status | None = None
+    status: StatusName | None = None
     limit: Limit = 20
 
 
@@ -51,7 +41,7 @@ class Search(Arguments):
         list[str],
         Field(min_length=1, max_length=2, description="One or two, as name=value."),
     ]
-    status: Status | None = None
+    status: StatusName | None = None
     limit: Limit = 20
 
 

@@ -12,23 +12,12 @@ from ...events.errors import InvalidKey
 from ...events.keys import check_id
 from ...projections import listings
 from ...projections.queries import Answer, Queries
+from ..telling.statuses import StatusName
 from .asking import Viewer
 from .problems import Problem
 from .viewing import EACH_ONCE, PageAsked, Plain, Signing, Text, Time, Views, found
 
 router = APIRouter(prefix="/v1", tags=["queries"], dependencies=EACH_ONCE)
-
-Status = Literal[
-    "Opened",
-    "Running",
-    "Waiting",
-    "Suspended",
-    "Recovering",
-    "Compensating",
-    "Completed",
-    "Failed",
-    "Cancelled",
-]
 
 AT_REST = frozenset({"Waiting", "Suspended"})
 """Statuses in which what may be asked next is as the session's last rest had it."""
@@ -43,7 +32,7 @@ LISTED_MAX = 200
 class SessionsAsked(PageAsked):
     """Filters of sessions. Which go together, the answer to those that do not says."""
 
-    status: Status | None = None
+    status: StatusName | None = None
     workflow: Text | None = None
     opened_by: Text | None = None
     held: Literal["true"] | None = None

@@ -10,17 +10,19 @@ from ...events import evolve as fold
 from ...events import records as r
 from ...events.payloads import canonical_json
 from ...events.sharing import PARTS, recorded
+from ...events.state import State
 from ...processors import handler as sessions
-from ...processors import session as session_module
+from ...processors.effects import task_of
 from ...processors.session import Session
 from .planting import Mutant, plant
 
-_RECORDED = recorded
+_RECORDED, _TASK_OF = recorded, task_of
 
 
-def _as_recorded(body: Any, _state: r.Payload | None) -> Any:
+def _as_recorded(event: r.Event, requested: r.Event | None, state: State | None) -> Any:
     """A task has the parts, and leaves it to its worker."""
-    return body
+    asked = event if isinstance(event.body, r.ActivityRequested) else requested
+    return _TASK_OF(event, asked, state)
 
 
 def _kept(payload: r.Payload, _state: r.Payload | None) -> r.Payload:
@@ -46,7 +48,7 @@ def _in_parts(self: Session, activity_id: str) -> r.Event:
 
 
 SHARING_MUTANTS: tuple[Mutant, ...] = (
-    Mutant("gives workers parts", plant((session_module, "whole", _as_recorded)), seed=9),
+    Mutant("gives workers parts", plant((sessions, "task_of", _as_recorded)), seed=9),
     Mutant("gives workers parts again", plant((Session, "request_of", _in_parts)), seed=30),
     Mutant("keeps parts as a state", plant((fold, "expanded", _kept)), seed=18),
     Mutant("forgets the end of a request", plant((sessions, "recorded", _cut)), seed=9),
